@@ -1,0 +1,1 @@
+//! The checkpoint protocol as pure machines.

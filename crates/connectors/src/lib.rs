@@ -1,0 +1,1 @@
+//! Sources with replay positions and sinks with two-phase commit.

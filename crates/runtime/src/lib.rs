@@ -1,0 +1,1 @@
+//! Chains, channels, tasks, the coordinator driver and the DataStream API.

@@ -1,0 +1,1 @@
+//! Words and traits of state: ids, key groups, descriptors, handles, backends and storage.

@@ -1,0 +1,1 @@
+//! Heap state whose checkpoints are files, and the file system checkpoint storage.

@@ -1,0 +1,1 @@
+//! Heap state whose checkpoints are kept in memory.

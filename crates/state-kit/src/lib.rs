@@ -1,0 +1,1 @@
+//! Bricks for backend authors: heap state, operator state and timers.

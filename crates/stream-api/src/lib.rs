@@ -1,0 +1,1 @@
+//! What users and connectors implement: functions, operators, sources and sinks.

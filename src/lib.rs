@@ -1,0 +1,1 @@
+//! Highwater: stateful stream processing that survives anything.
