@@ -1,1 +1,51 @@
-//! Words and traits of state: ids, key groups, descriptors, handles, backends and storage.
+//! Words and traits of state: what backends, storages, functions and the runtime agree on.
+//!
+//! * Identities: [`JobName`], [`OperatorUid`], [`SubtaskId`], [`Attempt`], [`CheckpointId`].
+//! * Where a key lives: [`KeyHasher`], [`KeyGroup`], [`MaxParallelism`].
+//! * The door: descriptors such as [`ValueStateDescriptor`], [`KeyedStateStore`], handles such as [`ValueState`].
+//! * The row tier: [`KeyedState`] keeps typed rows before a [`KeyedStateBackend`].
+//! * Backends: [`StateBackend`] makes them, [`ByteTables`] and [`FrozenState`] are what most have to write.
+//! * Storage: [`CheckpointStorage`] keeps immutable objects, a [`StateHandle`] names one.
+//! * Hooks: [`CheckpointedFunction`], [`CheckpointListener`].
+//!
+//! This crate knows no runtime, no clock and no thread.
+
+mod backend;
+pub mod canonical;
+mod descriptor;
+mod error;
+mod function;
+mod handle;
+mod handles;
+mod ids;
+mod key_group;
+mod key_hash;
+mod keyed_state;
+mod operator_state;
+mod rows;
+mod schema;
+mod serializer;
+mod storage;
+mod store;
+
+pub use backend::{
+    At, ByteTables, Entry, EntryVisitor, FrozenState, KeyedBackendParameters, KeyedStateBackend, Prefix, Residence,
+    SnapshotRequest, StateBackend, TableId,
+};
+pub use descriptor::{AnyDescriptor, Key, MapStateDescriptor, State, StateKind, TableMeta, ValueStateDescriptor};
+pub use error::StateError;
+pub use function::{
+    BoxedError, CheckpointListener, CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext,
+};
+pub use handle::{Checksum, KeyGroupPart, KeyedStateHandle, ObjectPath, StateHandle};
+pub use handles::{KeyCx, MapState, ValueState};
+pub use ids::{Attempt, CheckpointId, InvalidName, JobName, OperatorUid, SubtaskId};
+pub use key_group::{KeyGroup, KeyGroupRange, MAX_PARALLELISM_LIMIT, MaxParallelism, ParallelismError, murmur};
+pub use key_hash::{KEY_HASH_ID, KeyHash, KeyHashError, KeyHasher, encode_canonical};
+pub use keyed_state::{FrozenKeyedState, KeyedState, RowSettings};
+pub use operator_state::{OperatorList, Redistribution};
+pub use rows::TypedRows;
+pub use schema::{Container, Schema, SchemaError, Shape};
+pub use serializer::{BincodeSerializer, Serializer, SerializerError, VALUE_BYTES_MAX};
+pub use storage::{CheckpointStorage, StateUpload, StorageError, check, read_state};
+pub use store::{KeyedStateStore, Slot};

@@ -1,0 +1,116 @@
+//! What can go wrong with state. The kind tells the caller what to do.
+
+use crate::{KeyGroup, KeyGroupRange, KeyHashError, Schema, StorageError};
+
+/// An error of keyed or operator state.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// The handle was never made from a descriptor. A mistake in the program.
+    #[error("a state handle was used before `initialize_state` bound it to a descriptor")]
+    Unbound,
+    /// The handle was made by another store. A mistake in the program.
+    #[error("a state handle was used with a store that did not make it")]
+    ForeignHandle,
+    /// Keyed state was asked for where no key is current.
+    #[error("state {state:?} was accessed while no key is current")]
+    NoCurrentKey {
+        /// The state.
+        state: String,
+    },
+    /// Keyed state was registered in an operator that has no key.
+    #[error("state {state:?} is keyed, and operator {operator:?} is not on a keyed stream: put a `key_by` before it")]
+    NotKeyed {
+        /// The state.
+        state: String,
+        /// The operator.
+        operator: String,
+    },
+    /// The name is empty or blank.
+    #[error("{name:?} is not a name for a state: it is blank")]
+    BlankName {
+        /// The name.
+        name: String,
+    },
+    /// A name is already taken by a state of another kind.
+    #[error("state {state:?} is registered or restored as {existing} and cannot be used as {requested}")]
+    OtherKind {
+        /// The state.
+        state: String,
+        /// Its kind so far.
+        existing: crate::StateKind,
+        /// The kind asked for.
+        requested: crate::StateKind,
+    },
+    /// A name is already taken by a state of another type, or was restored with another schema.
+    #[error("state {state:?}: the {part} has schema {requested}, but the existing state was written with {existing}")]
+    OtherSchema {
+        /// The state.
+        state: String,
+        /// Which part of it: key, map key or value.
+        part: &'static str,
+        /// The schema that the existing data has.
+        existing: Box<Schema>,
+        /// The schema asked for.
+        requested: Box<Schema>,
+    },
+    /// A name is already registered with another Rust type of the same schema.
+    #[error("state {state:?} is registered with another type of the same schema; use one descriptor for it")]
+    OtherType {
+        /// The state.
+        state: String,
+    },
+    /// No schema could be found for a type by looking at its `Deserialize`.
+    #[error(
+        "state {state:?}: no schema could be traced for the {part} ({reason}); \
+         name one with the descriptor's `opaque_schema(name, version)`"
+    )]
+    Untraceable {
+        /// The state.
+        state: String,
+        /// Which part of it.
+        part: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// A value does not survive being written and read again. Nothing was stored.
+    #[error("state {state:?}: a value does not survive serialisation: {reason}")]
+    NotRoundTrip {
+        /// The state.
+        state: String,
+        /// What differed.
+        reason: String,
+    },
+    /// A value could not be written or read.
+    #[error("state {state:?}: {source}")]
+    Serializer {
+        /// The state.
+        state: String,
+        /// The cause.
+        #[source]
+        source: crate::SerializerError,
+    },
+    /// A key has no stable hash.
+    #[error(transparent)]
+    KeyHash(#[from] KeyHashError),
+    /// A key does not belong to this subtask: its hash is not stable.
+    #[error("key group {group} is not in {range}, the range of this subtask: is the key's `Serialize` deterministic?")]
+    ForeignKeyGroup {
+        /// The key's group.
+        group: KeyGroup,
+        /// The range that this subtask owns.
+        range: KeyGroupRange,
+    },
+    /// The key has another type than the state's.
+    #[error("the current key has another type than the keys of this state")]
+    OtherKeyType,
+    /// Restored bytes cannot be understood.
+    #[error("restored state is damaged: {0}")]
+    Damaged(String),
+    /// The backend itself failed.
+    #[error("the state backend failed: {0}")]
+    Backend(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The checkpoint storage failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}

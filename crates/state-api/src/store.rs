@@ -1,0 +1,40 @@
+//! The door: how a function gets its state handles.
+
+use crate::{
+    AnyDescriptor, Key, MapState, MapStateDescriptor, State, StateError, ValueState, ValueStateDescriptor,
+};
+
+/// Identifies a registered state: which store made it, and its column there. What every handle is made of.
+///
+/// The default is bound to no store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Slot {
+    /// Number of the store within the process, from 1; 0 is no store.
+    pub(crate) instance: u32,
+    pub(crate) column: u16,
+}
+
+/// A store of keyed state. The typed methods are on `dyn KeyedStateStore`, so that they work through any store.
+pub trait KeyedStateStore {
+    /// Makes a state known under its descriptor's name, and returns its slot. The same name and type give the same slot
+    /// again; the same name with another kind or type is an error that names both, and nothing is changed.
+    fn register(&mut self, descriptor: &dyn AnyDescriptor) -> Result<Slot, StateError>;
+
+    /// A short name of the backend, such as `hashmap`.
+    fn backend_type(&self) -> &str;
+}
+
+impl dyn KeyedStateStore + '_ {
+    /// A handle on a state that holds one value a key.
+    pub fn get_state<T: State>(&mut self, descriptor: &ValueStateDescriptor<T>) -> Result<ValueState<T>, StateError> {
+        self.register(descriptor).map(ValueState::bound_to)
+    }
+
+    /// A handle on a state that holds a map a key.
+    pub fn get_map_state<UK: Key, UV: State>(
+        &mut self,
+        descriptor: &MapStateDescriptor<UK, UV>,
+    ) -> Result<MapState<UK, UV>, StateError> {
+        self.register(descriptor).map(MapState::bound_to)
+    }
+}
