@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::rows::TypedRows;
-use crate::{CheckpointId, JobName, KeyGroup, KeyGroupRange, MaxParallelism, OperatorUid, StateError, TableMeta};
+use crate::{
+    CheckpointId, CheckpointStorage, JobName, KeyGroup, KeyGroupRange, MaxParallelism, OperatorUid, StateError, TableMeta,
+};
 
 /// Number of a table (a registered state) within one keyed backend, from 0, in the order of registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -157,4 +160,14 @@ pub trait StateBackend: Send + Sync + fmt::Debug {
         &self,
         parameters: &KeyedBackendParameters,
     ) -> Result<Box<dyn KeyedStateBackend>, StateError>;
+}
+
+/// A state backend and the checkpoint storage that goes with it: the form in which presets such as
+/// `FsStateBackend` are handed to a job.
+#[derive(Debug, Clone)]
+pub struct BackendPairing {
+    /// How working state is held.
+    pub state_backend: Arc<dyn StateBackend>,
+    /// Where snapshots go.
+    pub checkpoint_storage: Arc<dyn CheckpointStorage>,
 }

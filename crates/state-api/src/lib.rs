@@ -29,7 +29,7 @@ mod storage;
 mod store;
 
 pub use backend::{
-    At, ByteTables, Entry, EntryVisitor, FrozenState, KeyedBackendParameters, KeyedStateBackend, Prefix, Residence,
+    At, BackendPairing, ByteTables, Entry, EntryVisitor, FrozenState, KeyedBackendParameters, KeyedStateBackend, Prefix, Residence,
     SnapshotRequest, StateBackend, TableId,
 };
 pub use descriptor::{AnyDescriptor, Key, MapStateDescriptor, State, StateKind, TableMeta, ValueStateDescriptor};

@@ -1,0 +1,101 @@
+//! Actions: everything that the coordinator of one attempt asks its shell to do. One sentence a variant.
+
+use highwater_state_api::{CheckpointId, ObjectPath, StateHandle, SubtaskId};
+
+use crate::{CheckpointFailure, CheckpointMetadata, LogRecord};
+
+/// What is to be done. Comes out of [`crate::Coordinator::on_event`]; to be carried out in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Snapshot the split enumerators and hold back what they say to readers that have not yet passed the checkpoint;
+    /// answered by `EnumeratorsSnapshotted`.
+    SnapshotEnumerators {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+    },
+    /// Tell the sources to take the checkpoint and to send its barrier; answered by each subtask of the job with
+    /// `Acknowledged` or `Declined`, or not at all.
+    TriggerSources {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// When it was triggered, on the wall clock, in milliseconds since the epoch.
+        triggered_at_ms: u64,
+        /// The sources' subtasks.
+        subtasks: Vec<SubtaskId>,
+    },
+    /// Write the metadata of a checkpoint durably; answered by `MetadataWritten` or `MetadataFailed`.
+    WriteMetadata {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// Where to.
+        path: ObjectPath,
+        /// What to write.
+        metadata: Box<CheckpointMetadata>,
+    },
+    /// Create a record of the job log if its number is free; answered by `LogAppended`, `LogTaken` or `LogUnknown`.
+    AppendLog {
+        /// The number.
+        sequence: u64,
+        /// The record.
+        record: LogRecord,
+    },
+    /// Read what is in the job log under a number; answered by `LogRead` or `LogReadFailed`.
+    ReadLog {
+        /// The number.
+        sequence: u64,
+    },
+    /// Tell every subtask that a checkpoint is complete. Only now may effects outside the job happen.
+    NotifyComplete {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+    },
+    /// Tell every subtask that a checkpoint will never complete.
+    NotifyAborted {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// Why.
+        failure: CheckpointFailure,
+    },
+    /// Delete the folder of a checkpoint that nothing can need any more. Not answered: may fail, may be repeated.
+    DiscardCheckpoint {
+        /// The folder.
+        folder: ObjectPath,
+    },
+    /// Delete state that came too late to be part of a checkpoint. Not answered.
+    DiscardState {
+        /// The handles.
+        handles: Vec<StateHandle>,
+    },
+    /// Delete records of the job log that no start can need any more. Not answered.
+    TruncateLog {
+        /// Their numbers.
+        sequences: Vec<u64>,
+    },
+    /// The job is done: its last checkpoint is complete and the log says so.
+    Finished,
+    /// The attempt must end.
+    Fail(AttemptFailure),
+}
+
+/// Why the coordinator ends its attempt.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AttemptFailure {
+    /// Another process has claimed the job. This attempt must neither publish, delete nor commit, nor be restarted.
+    #[error("another attempt has claimed the job in log record {sequence}: this one is fenced")]
+    Fenced {
+        /// Number of the record that was taken.
+        sequence: u64,
+    },
+    /// More checkpoints failed in a row than are tolerated.
+    #[error("{failed} checkpoints failed in a row, {tolerated} are tolerated; the last one, {checkpoint}: {failure}")]
+    TooManyFailedCheckpoints {
+        /// How many failed.
+        failed: u32,
+        /// How many are tolerated.
+        tolerated: u32,
+        /// The last one.
+        checkpoint: CheckpointId,
+        /// Why it failed.
+        failure: CheckpointFailure,
+    },
+}

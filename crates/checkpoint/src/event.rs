@@ -1,0 +1,114 @@
+//! Events: everything that can happen to the coordinator of one attempt. One sentence a variant.
+
+use highwater_state_api::{Attempt, CheckpointId, JobName, StateHandle, SubtaskId};
+
+use crate::{DeclineReason, EnumeratorState, LogRecord, SubtaskSnapshot};
+
+/// What happened. Goes into [`crate::Coordinator::on_event`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Time went on; sent when the deadline of the coordinator has come.
+    Tick,
+    /// A subtask has restored its state and processes records.
+    SubtaskRunning {
+        /// The subtask.
+        subtask: SubtaskId,
+    },
+    /// A subtask has processed all input that there will ever be.
+    SubtaskEnded {
+        /// The subtask.
+        subtask: SubtaskId,
+    },
+    /// Somebody asks for a checkpoint now.
+    TriggerRequested,
+    /// Answers `SnapshotEnumerators`: the split enumerators were snapshotted.
+    EnumeratorsSnapshotted {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// One state for each source.
+        states: Vec<EnumeratorState>,
+    },
+    /// A subtask has taken part in a checkpoint: its snapshot is durable.
+    Acknowledged(Acknowledgement),
+    /// A subtask cannot take part in a checkpoint.
+    Declined(Decline),
+    /// Answers `WriteMetadata`: the metadata is durable.
+    MetadataWritten {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// Where the metadata is.
+        metadata: StateHandle,
+    },
+    /// Answers `WriteMetadata`: the metadata could not be written.
+    MetadataFailed {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// Why, for people.
+        cause: String,
+    },
+    /// Answers `AppendLog`: the record is durable under its number.
+    LogAppended {
+        /// The number.
+        sequence: u64,
+    },
+    /// Answers `AppendLog`: another record has that number.
+    LogTaken {
+        /// The number.
+        sequence: u64,
+    },
+    /// Answers `AppendLog`: the record may or may not be there.
+    LogUnknown {
+        /// The number.
+        sequence: u64,
+        /// Why, for people.
+        cause: String,
+    },
+    /// Answers `ReadLog`: what is there under the number; `None` when nothing is.
+    LogRead {
+        /// The number.
+        sequence: u64,
+        /// The record.
+        record: Option<LogRecord>,
+    },
+    /// Answers `ReadLog`: it could not be found out.
+    LogReadFailed {
+        /// The number.
+        sequence: u64,
+        /// Why, for people.
+        cause: String,
+    },
+    /// The attempt ends (a task failed, or the job is cancelled): nothing will complete any more.
+    Shutdown,
+}
+
+/// A subtask has taken part in a checkpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Acknowledgement {
+    /// The job it belongs to.
+    pub job: JobName,
+    /// The attempt it belongs to.
+    pub attempt: Attempt,
+    /// The checkpoint.
+    pub checkpoint: CheckpointId,
+    /// The subtask.
+    pub subtask: SubtaskId,
+    /// What it snapshotted.
+    pub snapshot: SubtaskSnapshot,
+}
+
+/// A subtask cannot take part in a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decline {
+    /// The job it belongs to.
+    pub job: JobName,
+    /// The attempt it belongs to.
+    pub attempt: Attempt,
+    /// The checkpoint.
+    pub checkpoint: CheckpointId,
+    /// The subtask.
+    pub subtask: SubtaskId,
+    /// The kind of reason.
+    pub reason: DeclineReason,
+    /// Details for people.
+    pub message: String,
+}

@@ -1,0 +1,158 @@
+//! Words that events, actions and metadata share.
+
+use std::fmt;
+
+use bytes::Bytes;
+use highwater_state_api::{
+    Attempt, CheckpointId, JobName, KeyedStateHandle, MaxParallelism, OperatorList, OperatorUid, StateHandle,
+};
+use serde::{Deserialize, Serialize};
+
+/// What one subtask contributes to a checkpoint: a snapshot for each operator of its chain.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SubtaskSnapshot {
+    /// One entry for each operator of the chain, in chain order, also for those without state.
+    pub operators: Vec<(OperatorUid, OperatorSnapshot)>,
+}
+
+/// What one operator of one subtask contributes to a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct OperatorSnapshot {
+    /// Keyed state, if the operator is keyed.
+    pub keyed: Option<KeyedStateHandle>,
+    /// Operator state.
+    pub lists: Vec<OperatorList>,
+    /// The event-time watermark of the operator, in milliseconds; `None` when it has not seen one.
+    pub watermark: Option<i64>,
+    /// The operator has seen the end of its input and has been finished.
+    pub finished: bool,
+}
+
+impl OperatorSnapshot {
+    /// The handles that this snapshot needs.
+    pub fn handles(&self) -> impl Iterator<Item = &StateHandle> {
+        self.keyed.iter().map(|keyed| &keyed.state)
+    }
+}
+
+/// State of the split enumerator of one source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnumeratorState {
+    /// The source.
+    pub operator: OperatorUid,
+    /// What its enumerator wrote.
+    pub state: Bytes,
+}
+
+/// The metadata of a complete checkpoint: all that a restore has to know. Layout: `docs/format/checkpoint.md`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointMetadata {
+    /// The job.
+    pub job: JobName,
+    /// The attempt that took the checkpoint.
+    pub attempt: Attempt,
+    /// The checkpoint.
+    pub checkpoint: CheckpointId,
+    /// When it was triggered, on the wall clock, in milliseconds since the epoch.
+    pub triggered_at_ms: u64,
+    /// Name of the key hash that placed the keys.
+    pub key_hash: String,
+    /// One entry for each operator of the job.
+    pub operators: Vec<OperatorState>,
+}
+
+/// The state of one operator over all its subtasks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorState {
+    /// The operator.
+    pub uid: OperatorUid,
+    /// Number of key groups.
+    pub max_parallelism: MaxParallelism,
+    /// One entry a subtask, by index: the parallelism is its length.
+    pub subtasks: Vec<OperatorSnapshot>,
+    /// State of the split enumerator, if the operator is a source.
+    pub enumerator: Option<Bytes>,
+}
+
+/// A record of the job log. Layout: `docs/format/job-log.md`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogRecord {
+    /// An attempt begins; every earlier one is fenced. The attempt's number is the record's.
+    Claim {
+        /// Drawn at random by the claimer: how it recognises its own record.
+        nonce: u64,
+        /// Checkpoints of this attempt have this id or a larger one.
+        first_checkpoint: CheckpointId,
+    },
+    /// A checkpoint is complete.
+    Completed {
+        /// The attempt that completed it.
+        attempt: Attempt,
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// Its metadata.
+        metadata: StateHandle,
+    },
+    /// The job has processed all its input; its last checkpoint is complete.
+    Finished {
+        /// The attempt that finished it.
+        attempt: Attempt,
+    },
+}
+
+/// Why a subtask declines a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum DeclineReason {
+    /// A newer barrier arrived before all barriers of this one.
+    Subsumed,
+    /// The synchronous part of the snapshot failed.
+    SnapshotFailed,
+    /// The asynchronous part failed: the state could not be written.
+    AsyncFailed,
+}
+
+/// Why a checkpoint did not complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CheckpointFailure {
+    /// It took longer than the timeout.
+    Expired,
+    /// A subtask declined it.
+    Declined {
+        /// The kind of reason.
+        reason: DeclineReason,
+        /// Details for people.
+        message: String,
+    },
+    /// A newer checkpoint completed first.
+    Subsumed,
+    /// Its metadata could not be written.
+    FinalizeFailed {
+        /// Details for people.
+        cause: String,
+    },
+    /// The attempt ended.
+    Shutdown,
+}
+
+impl fmt::Display for CheckpointFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expired => f.write_str("it expired before every subtask had acknowledged it"),
+            Self::Declined { reason, message } => write!(f, "a subtask declined it ({reason:?}): {message}"),
+            Self::Subsumed => f.write_str("a newer checkpoint completed first"),
+            Self::FinalizeFailed { cause } => write!(f, "its metadata could not be written: {cause}"),
+            Self::Shutdown => f.write_str("the attempt ended"),
+        }
+    }
+}
+
+/// What time it is. Machines are told; they never ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Now {
+    /// Milliseconds on a clock that never goes backwards. Its zero has no meaning.
+    pub monotonic_ms: u64,
+    /// Milliseconds since the epoch on the wall clock: recorded, never decided upon.
+    pub wall_clock_ms: u64,
+}
