@@ -1,1 +1,27 @@
-//! What users and connectors implement: functions, operators, sources and sinks.
+//! What users and connectors implement: functions, sources and sinks, and what they are given to work with.
+//!
+//! * [`Data`] and [`Timestamp`]: records and event time. [`Collector`]: where output goes.
+//! * [`KeyedProcessFunction`] with [`KeyedContext`]: state and timers by key. [`KeySelector`]: how keys are found.
+//! * [`Source`], [`SplitEnumerator`], [`SourceReader`]: input with replay positions.
+//! * [`Sink`], [`SinkWriter`]: output with two-phase commit.
+//! * [`WatermarkStrategy`]: how event time advances.
+
+mod collector;
+mod data;
+mod key_selector;
+mod keyed;
+mod sink;
+mod source;
+mod watermark;
+
+pub use collector::Collector;
+pub use data::{Data, Timestamp};
+pub use highwater_state_api::{BoxedError, FunctionInitializationContext, FunctionSnapshotContext};
+pub use key_selector::{ByReference, ByValue, KeySelector};
+pub use keyed::{KeyedContext, KeyedProcessFunction, TimerRegistry};
+pub use sink::{CommitError, Sink, SinkContext, SinkStart, SinkWriter};
+pub use source::{PollContext, Polled, Source, SourceReader, SplitAssignment, SplitEnumerator};
+pub use watermark::WatermarkStrategy;
+
+/// The result of user code.
+pub type Result<T, E = BoxedError> = std::result::Result<T, E>;

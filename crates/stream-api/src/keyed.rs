@@ -1,0 +1,126 @@
+//! Functions on keyed streams: state and timers of the key of the record at hand.
+
+use std::marker::PhantomData;
+
+use highwater_state_api::{
+    BoxedError, CheckpointId, FunctionInitializationContext, FunctionSnapshotContext, Key, KeyCx, KeyHash, KeyedState,
+    StateError,
+};
+
+use crate::{Collector, Data, Timestamp};
+
+/// A function on a keyed stream. One value serves all keys of a subtask; what differs by key is in state.
+///
+/// A restart makes a new value, so fields that are not state start anew.
+pub trait KeyedProcessFunction<K: Key, In: Data>: Send + 'static {
+    /// What the function emits.
+    type Out: Data;
+
+    /// Called once in every attempt, before the first record: gets the state handles.
+    fn initialize_state(&mut self, _cx: &mut dyn FunctionInitializationContext) -> Result<(), BoxedError> {
+        Ok(())
+    }
+
+    /// Called for each record.
+    fn process(
+        &mut self,
+        record: In,
+        cx: &mut KeyedContext<'_, K>,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxedError>;
+
+    /// Called for each timer that is due, with the timer's key as the current key.
+    fn on_timer(
+        &mut self,
+        _timestamp: Timestamp,
+        _cx: &mut KeyedContext<'_, K>,
+        _out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxedError> {
+        Ok(())
+    }
+
+    /// Called in the synchronous part of every snapshot. An error declines the checkpoint.
+    fn snapshot_state(&mut self, _cx: &mut dyn FunctionSnapshotContext) -> Result<(), BoxedError> {
+        Ok(())
+    }
+
+    /// A checkpoint is complete. Best effort: a later one stands for a lost one.
+    fn notify_checkpoint_complete(&mut self, _checkpoint: CheckpointId) -> Result<(), BoxedError> {
+        Ok(())
+    }
+}
+
+/// Event-time timers of an operator keyed by `K`. Implemented by the runtime.
+pub trait TimerRegistry<K> {
+    /// Registers a timer of the current key of `state`. The same key and time again is the same timer.
+    fn register(&mut self, state: &mut KeyedState, timestamp: Timestamp) -> Result<(), StateError>;
+
+    /// Deletes a timer of the current key of `state`; there need not be one.
+    fn delete(&mut self, state: &mut KeyedState, timestamp: Timestamp) -> Result<(), StateError>;
+}
+
+/// What a keyed function sees while it works on a record or a timer.
+pub struct KeyedContext<'a, K> {
+    state: &'a mut KeyedState,
+    timers: &'a mut dyn TimerRegistry<K>,
+    timestamp: Timestamp,
+    watermark: Timestamp,
+    late_records: &'a mut u64,
+    of: PhantomData<fn() -> K>,
+}
+
+impl<'a, K: Key> KeyedContext<'a, K> {
+    /// Made by the runtime for each call; a key of type `K` must be current in `state`.
+    pub fn new(
+        state: &'a mut KeyedState,
+        timers: &'a mut dyn TimerRegistry<K>,
+        timestamp: Timestamp,
+        watermark: Timestamp,
+        late_records: &'a mut u64,
+    ) -> Self {
+        Self { state, timers, timestamp, watermark, late_records, of: PhantomData }
+    }
+
+    /// The key of the record or timer at hand.
+    pub fn current_key(&self) -> &K {
+        self.state.current_key().expect("the runtime makes a key of type K current before it makes a context")
+    }
+
+    /// The stable hash of the current key.
+    pub fn current_key_hash(&self) -> KeyHash {
+        self.state.current_key_hash().expect("the runtime makes a key current before it makes a context")
+    }
+
+    /// The time of the record or timer at hand.
+    pub fn timestamp(&self) -> Timestamp {
+        self.timestamp
+    }
+
+    /// How far event time has come: no record at or before it is expected any more.
+    pub fn current_watermark(&self) -> Timestamp {
+        self.watermark
+    }
+
+    /// Registers an event-time timer for the current key. Registering it twice fires it once.
+    ///
+    /// It fires when the watermark reaches `timestamp`; at once after this call when it already has.
+    pub fn register_event_time_timer(&mut self, timestamp: Timestamp) -> Result<(), StateError> {
+        self.timers.register(self.state, timestamp)
+    }
+
+    /// Deletes an event-time timer of the current key; there need not be one.
+    pub fn delete_event_time_timer(&mut self, timestamp: Timestamp) -> Result<(), StateError> {
+        self.timers.delete(self.state, timestamp)
+    }
+
+    /// Counts a record that came too late to be used, so that it is dropped in sight and not silently.
+    pub fn count_late_record(&mut self) {
+        *self.late_records += 1;
+    }
+}
+
+impl<K: Key> KeyCx for KeyedContext<'_, K> {
+    fn keyed_state(&mut self) -> &mut KeyedState {
+        self.state
+    }
+}
