@@ -90,6 +90,16 @@ impl KeyedState {
         unimplemented!()
     }
 
+    /// The key that is current. Fails with [`StateError::NoCurrentKey`] or [`StateError::OtherKeyType`].
+    pub fn current_key<K: Key>(&self) -> Result<&K, StateError> {
+        unimplemented!()
+    }
+
+    /// The stable hash of the key that is current.
+    pub fn current_key_hash(&self) -> Result<KeyHash, StateError> {
+        unimplemented!()
+    }
+
     /// Visits every map entry of every key of a map state. The key that was current is current afterwards.
     pub fn for_each_map_entry<K: Key, UK: Key, UV: State>(
         &mut self,
