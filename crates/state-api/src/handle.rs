@@ -1,6 +1,7 @@
 //! State handles: where one piece of snapshotted state can be read again, and how to tell that it is unharmed.
 
 use std::fmt;
+use std::hash::Hasher;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,28 @@ impl Checksum {
     /// The checksum of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self(twox_hash::XxHash3_64::oneshot(bytes))
+    }
+}
+
+/// Computes the checksum of bytes that come in pieces; how they are divided makes no difference.
+#[derive(Clone, Default)]
+pub struct RunningChecksum(twox_hash::XxHash3_64);
+
+impl RunningChecksum {
+    /// Takes the next piece.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+    }
+
+    /// The checksum of what has been taken so far.
+    pub fn finish(&self) -> Checksum {
+        Checksum(self.0.finish())
+    }
+}
+
+impl fmt::Debug for RunningChecksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RunningChecksum").field(&self.finish()).finish()
     }
 }
 

@@ -37,7 +37,7 @@ pub use error::StateError;
 pub use function::{
     BoxedError, CheckpointListener, CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext,
 };
-pub use handle::{Checksum, KeyGroupPart, KeyedStateHandle, ObjectPath, StateHandle};
+pub use handle::{Checksum, KeyGroupPart, KeyedStateHandle, ObjectPath, RunningChecksum, StateHandle};
 pub use handles::{KeyCx, MapState, ValueState};
 pub use ids::{Attempt, CheckpointId, InvalidName, JobName, OperatorUid, SubtaskId};
 pub use key_group::{KeyGroup, KeyGroupRange, MAX_PARALLELISM_LIMIT, MaxParallelism, ParallelismError, murmur};

@@ -1,1 +1,10 @@
 //! Heap state whose checkpoints are kept in memory.
+//!
+//! * [`MemoryStateBackend`] is the preset that a job takes.
+//! * [`MemoryCheckpointStorage`] keeps the objects of a checkpoint in a map, for any state backend.
+
+mod backend;
+mod storage;
+
+pub use backend::MemoryStateBackend;
+pub use storage::{MemoryCheckpointStorage, STATE_BYTES_MAX};

@@ -1,0 +1,1 @@
+//! Tests of the order of writes and of what a failure leaves.
