@@ -1,20 +1,39 @@
 //! The keyed state of one operator subtask: typed rows before a backend, and the key that is current.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 
-use crate::rows::TypedRows;
-use crate::rows::column::{Access, Column};
+use crate::rows::column::{Access, Column, MapColumn};
+use crate::rows::{Behind, KeyBytes, KeyRows, NO_ROW, OwnedGroups, TypedRows, byte_tables, restored_sections};
 use crate::{
-    AnyDescriptor, CheckpointId, FrozenState, Key, KeyGroup, KeyHash, KeyedBackendParameters, KeyedStateBackend,
-    KeyedStateStore, MapState, Serializer, Slot, SnapshotRequest, State, StateError, TableMeta,
+    AnyDescriptor, CheckpointId, FrozenState, Key, KeyGroup, KeyHash, KeyHasher, KeyedBackendParameters,
+    KeyedStateBackend, KeyedStateStore, MapState, Residence, Schema, Serializer, Slot, SnapshotRequest, State,
+    StateError, TableId, TableMeta,
 };
+
+/// Keys that [`KeyedState::set_current_key`] makes current before it does the work of an ended batch.
+const SINGLE_KEYS_A_BATCH: u32 = 64;
+
+/// Numbers the stores of a process: an identity that tells the handles of one from those of another.
+static INSTANCES: AtomicU32 = AtomicU32::new(1);
 
 /// The keyed state of one operator subtask. Owned by one task; a store, and the context of a bare backend.
 pub struct KeyedState {
-    _rows: TypedRows,
-    _backend: Box<dyn KeyedStateBackend>,
+    instance: u32,
+    /// The row of the current key, or [`NO_ROW`].
+    current: u32,
+    /// Whether the backend keeps the state as bytes, so that the rows are only a cache.
+    is_cache: bool,
+    rows: TypedRows,
+    backend: Box<dyn KeyedStateBackend>,
+    /// The rows of the resolved batch.
+    batch: Vec<u32>,
+    key_bytes: KeyBytes,
+    key_schema: Schema,
+    settings: RowSettings,
+    single_keys: u32,
 }
 
 /// How the row tier behaves.
@@ -37,105 +56,320 @@ pub struct FrozenKeyedState {
 
 impl KeyedState {
     /// The state of an operator keyed by `K`, empty, in front of an empty backend.
+    ///
+    /// Fails when no schema can be found for the keys.
     pub fn open<K: Key>(
-        _backend: Box<dyn KeyedStateBackend>,
-        _parameters: &KeyedBackendParameters,
-        _key_serializer: Arc<dyn Serializer<K>>,
-        _settings: RowSettings,
+        mut backend: Box<dyn KeyedStateBackend>,
+        parameters: &KeyedBackendParameters,
+        key_serializer: Arc<dyn Serializer<K>>,
+        settings: RowSettings,
     ) -> Result<Self, StateError> {
-        unimplemented!()
+        let key_schema = key_serializer.schema().map_err(|error| StateError::Untraceable {
+            state: format!("every state of {}", parameters.operator),
+            part: "key",
+            reason: error.reason,
+        })?;
+        let groups = OwnedGroups { max_parallelism: parameters.max_parallelism, range: parameters.range };
+        let keys = Box::new(KeyRows::new(key_serializer, groups, settings.hash_seed));
+        Ok(Self {
+            instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
+            current: NO_ROW,
+            is_cache: matches!(backend.residence(), Residence::Bytes(_)),
+            rows: TypedRows::new(keys, groups, settings.hash_seed),
+            backend,
+            batch: Vec::new(),
+            key_bytes: KeyBytes::new(),
+            key_schema,
+            settings,
+            single_keys: 0,
+        })
     }
 
     /// Takes the canonical stream of one key group of a snapshot in which the tables were `tables`.
     ///
     /// Before any state is registered. States are decoded when they are registered; those that never are go into every
-    /// later snapshot unchanged. Fails when tables of the same name do not agree between streams.
+    /// later snapshot unchanged. Fails when tables of the same name do not agree between streams, when the group is
+    /// not one of this subtask, and when the stream is damaged.
+    ///
+    /// # Panics
+    /// When a state is registered already.
     pub fn restore_key_group(
         &mut self,
-        _tables: &[TableMeta],
-        _group: KeyGroup,
-        _stream: Bytes,
+        tables: &[TableMeta],
+        group: KeyGroup,
+        stream: Bytes,
     ) -> Result<(), StateError> {
-        unimplemented!()
+        self.rows.groups.check(group)?;
+        self.restore_tables(tables)?;
+        for (meta, section) in restored_sections(tables, stream)? {
+            let table = self.rows.find_table(&meta.name).expect("the tables have just been made known");
+            if self.is_cache {
+                let bytes = byte_tables(&mut *self.backend);
+                section.visit(table, group, &mut |entry| bytes.put(entry.at, entry.value))?;
+            } else {
+                self.rows.add_dormant(table, group, section)?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes the tables of a snapshot known although no key group of it is restored, so that they go on to exist.
-    pub fn restore_tables(&mut self, _tables: &[TableMeta]) -> Result<(), StateError> {
-        unimplemented!()
+    ///
+    /// Fails when a table does not agree with one of the same name that is known already.
+    ///
+    /// # Panics
+    /// When a state is registered already.
+    pub fn restore_tables(&mut self, tables: &[TableMeta]) -> Result<(), StateError> {
+        assert!(
+            self.rows.tables.iter().all(|table| table.column.is_none()),
+            "state is restored before the first state is registered"
+        );
+        for (number, meta) in tables.iter().enumerate() {
+            if tables[..number].iter().any(|other| other.name == meta.name) {
+                return Err(StateError::Damaged(format!("state {:?} is in a snapshot twice", meta.name)));
+            }
+            if let Some(table) = self.rows.find_table(&meta.name) {
+                self.rows.tables[usize::from(table.0)].meta.check_usable_as(meta)?;
+            }
+        }
+        for meta in tables {
+            if self.rows.find_table(&meta.name).is_none() {
+                self.add_table(meta.clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_table(&mut self, meta: TableMeta) -> Result<TableId, StateError> {
+        let table = self.rows.next_table()?;
+        if self.is_cache {
+            byte_tables(&mut *self.backend).open_table(table, &meta)?;
+        }
+        self.rows.add_table(meta);
+        Ok(table)
     }
 
     /// Finds or makes the rows of a batch of keys, ahead of their records: [`KeyedState::select`] then makes the
     /// i-th current at almost no cost. No key is current afterwards.
+    ///
+    /// Fails when the keys have another type or one of them does not belong to this subtask; then no batch is resolved.
     pub fn resolve_batch<'k, K: Key>(
         &mut self,
-        _keys: impl Iterator<Item = (&'k K, KeyHash)> + Clone,
+        keys: impl Iterator<Item = (&'k K, KeyHash)> + Clone,
     ) -> Result<(), StateError> {
-        unimplemented!()
+        self.current = NO_ROW;
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.clear();
+        let mut emptied = std::mem::take(&mut self.rows.emptied);
+        let outcome = self.rows.typed_keys().and_then(|rows| rows.resolve(keys, &mut batch, &mut emptied));
+        self.rows.emptied = emptied;
+        if outcome.is_err() {
+            batch.clear();
+        } else if !self.is_cache {
+            self.rows.warm(&batch);
+        }
+        self.batch = batch;
+        outcome
     }
 
     /// Makes the key of the i-th record of the resolved batch current.
+    ///
+    /// # Panics
+    /// When the resolved batch has no such record.
     #[inline]
-    pub fn select(&mut self, _index: usize) {
-        unimplemented!()
+    pub fn select(&mut self, index: usize) {
+        self.current = self.batch[index];
     }
 
     /// Makes one key current. Ends the resolved batch.
-    pub fn set_current_key<K: Key>(&mut self, _key: &K, _hash: KeyHash) -> Result<(), StateError> {
-        unimplemented!()
+    ///
+    /// Fails when the key has another type or does not belong to this subtask; then no key is current.
+    pub fn set_current_key<K: Key>(&mut self, key: &K, hash: KeyHash) -> Result<(), StateError> {
+        self.batch.clear();
+        self.current = NO_ROW;
+        self.single_keys += 1;
+        let is_over_bound = self.is_cache && self.rows.cached_rows() > self.settings.cached_rows_max;
+        if self.single_keys > SINGLE_KEYS_A_BATCH || is_over_bound {
+            self.end_batch()?;
+        }
+        let mut emptied = std::mem::take(&mut self.rows.emptied);
+        let row = self.rows.typed_keys().and_then(|rows| rows.row(key, hash, &mut emptied));
+        self.rows.emptied = emptied;
+        self.current = row?;
+        Ok(())
     }
 
     /// Ends a batch: no key is current, rows without any state are given back, the cache is kept within its bound,
     /// a bounded part of what a finished snapshot left behind is folded back.
     pub fn end_batch(&mut self) -> Result<(), StateError> {
-        unimplemented!()
+        self.current = NO_ROW;
+        self.batch.clear();
+        self.single_keys = 0;
+        if !self.is_cache {
+            self.rows.release_emptied();
+            self.rows.fold();
+            return Ok(());
+        }
+        self.rows.emptied.clear();
+        if self.rows.cached_rows() > self.settings.cached_rows_max {
+            self.write_back()?;
+            self.rows.forget();
+            self.key_bytes.forget();
+        }
+        Ok(())
     }
 
-    /// The key that is current. Fails with [`StateError::NoCurrentKey`] or [`StateError::OtherKeyType`].
-    pub fn current_key<K: Key>(&self) -> Result<&K, StateError> {
-        unimplemented!()
-    }
-
-    /// The stable hash of the key that is current.
-    pub fn current_key_hash(&self) -> Result<KeyHash, StateError> {
-        unimplemented!()
+    /// As a cache: writes back everything that is newer than the byte tables.
+    fn write_back(&mut self) -> Result<(), StateError> {
+        for (number, table) in self.rows.tables.iter_mut().enumerate() {
+            if let Some(column) = &mut table.column {
+                column.write_back(&mut Behind {
+                    backend: &mut *self.backend,
+                    table: TableId(number as u16),
+                    max_parallelism: self.rows.groups.max_parallelism,
+                    keys: &*self.rows.keys,
+                    key_bytes: &mut self.key_bytes,
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// Visits every map entry of every key of a map state. The key that was current is current afterwards.
+    ///
+    /// Fails when the handle is not one of this store, when `K` is not the type of the keys, and when an entry cannot
+    /// be read.
     pub fn for_each_map_entry<K: Key, UK: Key, UV: State>(
         &mut self,
-        _state: &MapState<UK, UV>,
-        _visit: impl FnMut(&K, KeyHash, &UK, &UV),
+        state: &MapState<UK, UV>,
+        mut visit: impl FnMut(&K, KeyHash, &UK, &UV),
     ) -> Result<(), StateError> {
-        unimplemented!()
+        let slot = state.slot();
+        self.check(slot)?;
+        // Also finds out before anything is visited whether the keys are of this type.
+        let serializer = self.rows.typed_keys::<K>()?.shared_serializer();
+        let table = &mut self.rows.tables[usize::from(slot.column)];
+        let name = table.meta.name.clone();
+        let column = table.typed_column::<MapColumn<UK, UV>>().ok_or(StateError::ForeignHandle)?;
+        if self.is_cache {
+            let mut behind = Behind {
+                backend: &mut *self.backend,
+                table: TableId(slot.column),
+                max_parallelism: self.rows.groups.max_parallelism,
+                keys: &*self.rows.keys,
+                key_bytes: &mut self.key_bytes,
+            };
+            let mut hasher = KeyHasher::default();
+            return column.for_each_in_bytes(&mut behind, &mut |key, map_key, value| {
+                let key = serializer.deserialize(key);
+                let key = key.map_err(|source| StateError::Serializer { state: name.clone(), source })?;
+                visit(&key, hasher.hash(&key)?, &map_key, &value);
+                Ok(())
+            });
+        }
+        let keys = self.rows.keys.as_any_mut().downcast_mut::<KeyRows<K>>().ok_or(StateError::OtherKeyType)?;
+        for (row, key, hash) in keys.iter() {
+            column.for_each_in_rows(row, |map_key, value| visit(key, hash, map_key, value));
+        }
+        Ok(())
     }
 
     /// Takes a snapshot. What happens to the live state afterwards does not show in it.
-    pub fn freeze(&mut self, _request: &SnapshotRequest) -> Result<FrozenKeyedState, StateError> {
-        unimplemented!()
+    ///
+    /// Fails when dirty rows cannot be written back, or when the backend fails; the task is then to fail too.
+    pub fn freeze(&mut self, request: &SnapshotRequest) -> Result<FrozenKeyedState, StateError> {
+        if self.is_cache {
+            self.write_back()?;
+        }
+        let content = self.backend.freeze(request, &mut self.rows)?;
+        Ok(FrozenKeyedState { tables: self.rows.metas(), content })
     }
 
     /// A checkpoint with a snapshot of this state has completed.
-    pub fn confirmed(&mut self, _checkpoint: CheckpointId) {
-        unimplemented!()
+    pub fn confirmed(&mut self, checkpoint: CheckpointId) {
+        self.backend.confirmed(checkpoint);
     }
 
     /// A checkpoint with a snapshot of this state will not complete.
-    pub fn aborted(&mut self, _checkpoint: CheckpointId) {
-        unimplemented!()
+    pub fn aborted(&mut self, checkpoint: CheckpointId) {
+        self.backend.aborted(checkpoint);
+    }
+
+    /// Whether a slot is one of this store.
+    #[inline]
+    fn check(&self, slot: Slot) -> Result<(), StateError> {
+        if slot.instance == self.instance {
+            Ok(())
+        } else if slot == Slot::default() {
+            Err(StateError::Unbound)
+        } else {
+            Err(StateError::ForeignHandle)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn no_current_key(&self, slot: Slot) -> StateError {
+        let table = self.rows.tables.get(usize::from(slot.column));
+        StateError::NoCurrentKey { state: table.map(|table| table.meta.name.clone()).unwrap_or_default() }
     }
 
     /// The column behind a slot, and how to reach the current key in it.
-    pub(crate) fn access<C: Column>(&mut self, _slot: Slot) -> Result<(&mut C, Access<'_>), StateError> {
-        unimplemented!()
+    #[inline]
+    pub(crate) fn access<C: Column>(&mut self, slot: Slot) -> Result<(&mut C, Access<'_>), StateError> {
+        self.check(slot)?;
+        if self.current == NO_ROW {
+            return Err(self.no_current_key(slot));
+        }
+        let table = self.rows.tables.get_mut(usize::from(slot.column));
+        let column = table.and_then(|table| table.typed_column()).ok_or(StateError::ForeignHandle)?;
+        let behind = Behind {
+            backend: &mut *self.backend,
+            table: TableId(slot.column),
+            max_parallelism: self.rows.groups.max_parallelism,
+            keys: &*self.rows.keys,
+            key_bytes: &mut self.key_bytes,
+        };
+        let access = Access { row: self.current, is_cache: self.is_cache, emptied: &mut self.rows.emptied, behind };
+        Ok((column, access))
     }
 }
 
 impl KeyedStateStore for KeyedState {
-    fn register(&mut self, _descriptor: &dyn AnyDescriptor) -> Result<Slot, StateError> {
-        unimplemented!()
+    fn register(&mut self, descriptor: &dyn AnyDescriptor) -> Result<Slot, StateError> {
+        let name = descriptor.name();
+        if name.trim().is_empty() {
+            return Err(StateError::BlankName { name: name.to_owned() });
+        }
+        let meta = descriptor.table_meta(self.key_schema.clone())?;
+        let column = descriptor.column();
+        let table = match self.rows.find_table(name) {
+            Some(table) => {
+                let known = &self.rows.tables[usize::from(table.0)];
+                known.meta.check_usable_as(&meta)?;
+                match &known.column {
+                    Some(known) if (**known).type_id() != (*column).type_id() => {
+                        return Err(StateError::OtherType { state: name.to_owned() });
+                    }
+                    Some(_) => {}
+                    None => self.rows.attach(table, meta, column)?,
+                }
+                table
+            }
+            None => {
+                let table = self.add_table(meta.clone())?;
+                self.rows.attach(table, meta, column)?;
+                table
+            }
+        };
+        Ok(Slot { instance: self.instance, column: table.0 })
     }
 
     fn backend_type(&self) -> &str {
-        unimplemented!()
+        self.backend.backend_type()
     }
 }
+
+#[cfg(test)]
+#[path = "keyed_state_test.rs"]
+mod keyed_state_test;
