@@ -41,7 +41,6 @@ impl KeyedStateBackend for HeapKeyedStateBackend {
     }
 
     fn freeze(&mut self, _: &SnapshotRequest, rows: &mut TypedRows) -> Result<Box<dyn FrozenState>, StateError> {
-        let _ = rows;
-        unimplemented!("the rows cannot be frozen yet")
+        Ok(rows.freeze())
     }
 }
