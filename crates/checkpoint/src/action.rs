@@ -71,7 +71,7 @@ pub enum Action {
         /// Their numbers.
         sequences: Vec<u64>,
     },
-    /// The job is done: its last checkpoint is complete and the log says so.
+    /// The job is done: its last checkpoint is complete, every subtask has settled it, and the log says so.
     Finished,
     /// The attempt must end.
     Fail(AttemptFailure),

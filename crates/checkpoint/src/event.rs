@@ -19,6 +19,18 @@ pub enum Event {
         /// The subtask.
         subtask: SubtaskId,
     },
+    /// A subtask has ended, and has carried out all effects outside the job that complete checkpoints up to this one
+    /// allow: every transaction is known to be committed. Sent after each `NotifyComplete` once the subtask has ended.
+    ///
+    /// The job counts as finished, and `LogRecord::Finished` may be appended, only when every subtask has settled the
+    /// final checkpoint: a start that finds that record commits nothing any more. A notification may be lost, so
+    /// `NotifyComplete` of the final checkpoint is repeated, at a pause, until all have settled.
+    SubtaskSettled {
+        /// The subtask.
+        subtask: SubtaskId,
+        /// The newest checkpoint whose effects are carried out.
+        checkpoint: CheckpointId,
+    },
     /// Somebody asks for a checkpoint now.
     TriggerRequested,
     /// Answers `SnapshotEnumerators`: the split enumerators were snapshotted.
