@@ -1,1 +1,19 @@
 //! What it means to be a backend, a storage or a transactional sink, as tests anyone can run on theirs.
+//!
+//! * [`storage_conformance!`] runs every case of [`storage`] on a checkpoint storage.
+//! * [`keyed_backend_conformance!`] runs every case of [`keyed`] on a state backend.
+//! * [`FaultyStorage`] makes a storage fail on command, [`RecordingStorage`] tells what was asked of one.
+//!
+//! A case is a plain function with a sentence for a name; it panics when the sentence is not true. Each suite has one
+//! list of its cases, from which the macro makes one `#[test]` each.
+
+mod faulty;
+pub mod keyed;
+mod operation;
+mod recording;
+pub mod storage;
+mod threads;
+
+pub use faulty::{Fault, Faults, FaultyStorage, When};
+pub use operation::Operation;
+pub use recording::{RecordedCall, Recording, RecordingStorage};

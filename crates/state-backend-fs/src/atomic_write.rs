@@ -57,12 +57,10 @@ impl AtomicWriter {
     /// Starts a file that will be `target`, under a temporary name in the same folder.
     pub(crate) fn begin(&self, target: PathBuf) -> io::Result<TemporaryFile> {
         let folder = target.parent().unwrap_or(&self.root).to_path_buf();
-        self.prepare(&folder)?;
         let (path, file) = match self.create_temporary(&folder) {
-            // Somebody has removed the folder since it was prepared.
+            // Somebody has removed folders since they were prepared: nothing that is remembered counts.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.forget(&folder);
-                self.prepare(&folder)?;
+                self.forget(&self.root);
                 self.create_temporary(&folder)?
             }
             result => result?,
@@ -71,6 +69,7 @@ impl AtomicWriter {
     }
 
     fn create_temporary(&self, folder: &Path) -> io::Result<(PathBuf, File)> {
+        self.prepare(folder)?;
         let mut tried = 0;
         loop {
             let path = folder.join(temporary_name(NEXT_TEMPORARY.fetch_add(1, Ordering::Relaxed)));

@@ -1,0 +1,1 @@
+//! The contract of a state backend, one function a behaviour.

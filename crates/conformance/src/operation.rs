@@ -1,0 +1,52 @@
+//! The operations of a checkpoint storage, as a name for each.
+
+use std::fmt;
+
+/// An operation of a checkpoint storage or of an upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// `CheckpointStorage::create`.
+    Create,
+    /// `StateUpload::write`.
+    Write,
+    /// `StateUpload::finish`.
+    Finish,
+    /// An upload was dropped before it was finished. Never fails.
+    Abandon,
+    /// `CheckpointStorage::create_if_absent`.
+    CreateIfAbsent,
+    /// `CheckpointStorage::read`.
+    Read,
+    /// `CheckpointStorage::read_range`.
+    ReadRange,
+    /// `CheckpointStorage::list`.
+    List,
+    /// `CheckpointStorage::delete`.
+    Delete,
+    /// `CheckpointStorage::delete_folder`.
+    DeleteFolder,
+}
+
+impl Operation {
+    /// The operation as a verb.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Write => "write",
+            Self::Finish => "finish",
+            Self::Abandon => "abandon",
+            Self::CreateIfAbsent => "create if absent",
+            Self::Read => "read",
+            Self::ReadRange => "read range",
+            Self::List => "list",
+            Self::Delete => "delete",
+            Self::DeleteFolder => "delete folder",
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
