@@ -1,0 +1,92 @@
+//! The output directory: whose is it, can it be written to, and what did dead attempts leave in it.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use highwater_state_api::Attempt;
+
+use super::FileSinkError;
+use super::flush::sync_directory;
+use super::layout::FoundPart;
+
+/// The file that is written to find out whether one can be. Not a part file; no two runs need it at the same time.
+const WRITE_CHECK: &str = ".write-check.inprogress";
+
+/// Creates the directory with those above it, so that they survive a crash of the machine.
+pub(super) fn create(directory: &Path) -> Result<(), FileSinkError> {
+    let missing: Vec<PathBuf> = directory.ancestors().take_while(|above| !above.exists()).map(Path::to_owned).collect();
+    fs::create_dir_all(directory).map_err(|source| not_writable(directory, source))?;
+    for created in missing {
+        match created.parent() {
+            Some(above) if above.as_os_str().is_empty() => sync_directory(Path::new("."))?,
+            Some(above) => sync_directory(above)?,
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// A job that starts from nothing must not add its rows to those of another run.
+///
+/// Uncommitted files of attempts before this one are its own: an attempt that failed before its first checkpoint left
+/// them, and had there been one the job would not start from nothing. A run whose attempts are counted anew, because
+/// its checkpoints were only in memory, finds files of an attempt that it cannot have had, and is refused.
+pub(super) fn refuse_other_run(directory: &Path, attempt: Attempt) -> Result<(), FileSinkError> {
+    let mut foreign = parts(directory)?;
+    foreign.retain(|(found, _)| found.committed || found.part.attempt >= attempt);
+    let committed = foreign.iter().filter(|(found, _)| found.committed).count();
+    match foreign.first() {
+        None => Ok(()),
+        Some((_, example)) => Err(FileSinkError::OtherRun {
+            directory: directory.to_owned(),
+            committed,
+            uncommitted: foreign.len() - committed,
+            example: example.clone(),
+        }),
+    }
+}
+
+/// Writes a file and removes it again: better to fail now than at the first record.
+pub(super) fn check_writable(directory: &Path) -> Result<(), FileSinkError> {
+    let path = directory.join(WRITE_CHECK);
+    File::create(&path)
+        .and_then(|mut file| file.write_all(b"\n"))
+        .and_then(|()| fs::remove_file(&path))
+        .map_err(|source| not_writable(directory, source))
+}
+
+/// Removes the hidden files of attempts before `attempt`; every transaction that a checkpoint holds is committed.
+pub(super) fn remove_uncommitted_before(directory: &Path, attempt: Attempt) -> Result<(), FileSinkError> {
+    for (found, name) in parts(directory)? {
+        if !found.committed && found.part.attempt < attempt {
+            let path = directory.join(name);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(FileSinkError::io("remove", path)(error));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The part files of a directory with their names, in order; whatever else is there is left alone.
+fn parts(directory: &Path) -> Result<Vec<(FoundPart, String)>, FileSinkError> {
+    let mut parts = Vec::new();
+    for entry in fs::read_dir(directory).map_err(FileSinkError::io("list", directory))? {
+        let name = entry.map_err(FileSinkError::io("list", directory))?.file_name();
+        if let Ok(name) = name.into_string()
+            && let Some(found) = FoundPart::parse(&name)
+        {
+            parts.push((found, name));
+        }
+    }
+    parts.sort();
+    Ok(parts)
+}
+
+fn not_writable(directory: &Path, source: std::io::Error) -> FileSinkError {
+    FileSinkError::NotWritable { directory: directory.to_owned(), source }
+}

@@ -1,0 +1,116 @@
+//! A prepared transaction of the file sink, and its commit.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use highwater_state_api::Checksum;
+use highwater_stream_api::CommitError;
+use serde::{Deserialize, Serialize};
+
+use super::flush::{measure, sync_directory};
+use super::{FileSinkError, PartName};
+
+/// A part file that is whole and on the disk, and waits for its final name.
+///
+/// It names the file within the directory of the sink: the directory may have been moved when it is committed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileTransaction {
+    part: PartName,
+    length: u64,
+    checksum: Checksum,
+}
+
+impl FileTransaction {
+    pub(super) fn new(part: PartName, length: u64, checksum: Checksum) -> Self {
+        Self { part, length, checksum }
+    }
+
+    /// The name of the file.
+    pub fn part(&self) -> PartName {
+        self.part
+    }
+
+    /// Length of the file in bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Gives the file its final name. Whatever step a crash interrupts, the next call goes on from there.
+    ///
+    /// A second name is linked and the first one removed: unlike a rename, a link never replaces a file. The new name
+    /// is on the disk before the old one goes, so that no crash of the machine loses both.
+    pub(super) fn commit(&self, directory: &Path) -> Result<(), CommitError> {
+        let uncommitted = self.part.uncommitted_path(directory);
+        let committed = self.part.committed_path(directory);
+        if !self.is_prepared_file(&committed)? {
+            if !self.is_prepared_file(&uncommitted)? {
+                return Err(lost(FileSinkError::Missing { uncommitted, committed }));
+            }
+            match link_or_rename(&uncommitted, &committed) {
+                Ok(()) => {}
+                // Someone else commits it at the same time, or a foreign file has taken the name meanwhile.
+                Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
+                    if !self.is_prepared_file(&committed)? {
+                        return Err(lost(FileSinkError::Missing { uncommitted, committed }));
+                    }
+                }
+                Err(error) => return Err(retryable(FileSinkError::io("commit", &committed)(error))),
+            }
+        }
+        sync_directory(directory).map_err(retryable)?;
+        match fs::remove_file(&uncommitted) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(retryable(FileSinkError::io("remove", &uncommitted)(error)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether there is a file of this name. An error if there is, and it is not the one that was prepared.
+    fn is_prepared_file(&self, path: &Path) -> Result<bool, CommitError> {
+        let failed = |error| retryable(FileSinkError::io("read", path)(error));
+        let damaged = |expected: String, found: String| {
+            Err(lost(FileSinkError::Damaged { path: path.to_owned(), expected, found }))
+        };
+        let metadata = match fs::symlink_metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(failed(error)),
+        };
+        if !metadata.is_file() {
+            return damaged("a file".to_owned(), format!("{:?}", metadata.file_type()));
+        }
+        if metadata.len() != self.length {
+            return damaged(format!("{} bytes", self.length), format!("{} bytes", metadata.len()));
+        }
+        let (length, checksum) = match measure(path) {
+            Ok(measured) => measured,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(failed(error)),
+        };
+        if (length, checksum) != (self.length, self.checksum) {
+            let text = |length, checksum| format!("{length} bytes with checksum {checksum}");
+            return damaged(text(self.length, self.checksum), text(length, checksum));
+        }
+        Ok(true)
+    }
+}
+
+/// Where there are no links, a rename has to do: the name is known to be free, and nobody else makes such names.
+fn link_or_rename(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
+            fs::rename(from, to)
+        }
+        result => result,
+    }
+}
+
+fn lost(error: FileSinkError) -> CommitError {
+    CommitError::Lost(error.into())
+}
+
+fn retryable(error: FileSinkError) -> CommitError {
+    CommitError::Retryable(error.into())
+}
