@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bytes::Bytes;
 
 use crate::rows::column::{Access, Column, MapColumn};
-use crate::rows::{Behind, KeyBytes, KeyRows, NO_ROW, OwnedGroups, TypedRows, byte_tables, restored_sections};
+use crate::rows::{AccessError, Behind, KeyRows, Keys, NO_ROW, OwnedGroups, TypedRows, byte_tables, restored_sections};
 use crate::{
     AnyDescriptor, CheckpointId, FrozenState, Key, KeyGroup, KeyHash, KeyHasher, KeyedBackendParameters,
     KeyedStateBackend, KeyedStateStore, MapState, Residence, Schema, Serializer, Slot, SnapshotRequest, State,
@@ -30,7 +30,6 @@ pub struct KeyedState {
     backend: Box<dyn KeyedStateBackend>,
     /// The rows of the resolved batch.
     batch: Vec<u32>,
-    key_bytes: KeyBytes,
     key_schema: Schema,
     settings: RowSettings,
     single_keys: u32,
@@ -75,10 +74,9 @@ impl KeyedState {
             instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
             current: NO_ROW,
             is_cache: matches!(backend.residence(), Residence::Bytes(_)),
-            rows: TypedRows::new(keys, groups, settings.hash_seed),
+            rows: TypedRows::new(Keys::new(groups, keys), settings.hash_seed),
             backend,
             batch: Vec::new(),
-            key_bytes: KeyBytes::new(),
             key_schema,
             settings,
             single_keys: 0,
@@ -99,7 +97,7 @@ impl KeyedState {
         group: KeyGroup,
         stream: Bytes,
     ) -> Result<(), StateError> {
-        self.rows.groups.check(group)?;
+        self.rows.keys.groups.check(group)?;
         self.restore_tables(tables)?;
         for (meta, section) in restored_sections(tables, stream)? {
             let table = self.rows.find_table(&meta.name).expect("the tables have just been made known");
@@ -160,9 +158,9 @@ impl KeyedState {
         self.current = NO_ROW;
         let mut batch = std::mem::take(&mut self.batch);
         batch.clear();
-        let mut emptied = std::mem::take(&mut self.rows.emptied);
+        let mut emptied = std::mem::take(&mut self.rows.keys.emptied);
         let outcome = self.rows.typed_keys().and_then(|rows| rows.resolve(keys, &mut batch, &mut emptied));
-        self.rows.emptied = emptied;
+        self.rows.keys.emptied = emptied;
         if outcome.is_err() {
             batch.clear();
         } else if !self.is_cache {
@@ -192,9 +190,9 @@ impl KeyedState {
         if self.single_keys > SINGLE_KEYS_A_BATCH || is_over_bound {
             self.end_batch()?;
         }
-        let mut emptied = std::mem::take(&mut self.rows.emptied);
+        let mut emptied = std::mem::take(&mut self.rows.keys.emptied);
         let row = self.rows.typed_keys().and_then(|rows| rows.row(key, hash, &mut emptied));
-        self.rows.emptied = emptied;
+        self.rows.keys.emptied = emptied;
         self.current = row?;
         Ok(())
     }
@@ -210,11 +208,10 @@ impl KeyedState {
             self.rows.fold();
             return Ok(());
         }
-        self.rows.emptied.clear();
+        self.rows.keys.emptied.clear();
         if self.rows.cached_rows() > self.settings.cached_rows_max {
             self.write_back()?;
             self.rows.forget();
-            self.key_bytes.forget();
         }
         Ok(())
     }
@@ -224,11 +221,9 @@ impl KeyedState {
         for (number, table) in self.rows.tables.iter_mut().enumerate() {
             if let Some(column) = &mut table.column {
                 column.write_back(&mut Behind {
-                    backend: &mut *self.backend,
+                    backend: &mut self.backend,
+                    keys: &mut self.rows.keys,
                     table: TableId(number as u16),
-                    max_parallelism: self.rows.groups.max_parallelism,
-                    keys: &*self.rows.keys,
-                    key_bytes: &mut self.key_bytes,
                 })?;
             }
         }
@@ -252,13 +247,8 @@ impl KeyedState {
         let name = table.meta.name.clone();
         let column = table.typed_column::<MapColumn<UK, UV>>().ok_or(StateError::ForeignHandle)?;
         if self.is_cache {
-            let mut behind = Behind {
-                backend: &mut *self.backend,
-                table: TableId(slot.column),
-                max_parallelism: self.rows.groups.max_parallelism,
-                keys: &*self.rows.keys,
-                key_bytes: &mut self.key_bytes,
-            };
+            let mut behind =
+                Behind { backend: &mut self.backend, keys: &mut self.rows.keys, table: TableId(slot.column) };
             let mut hasher = KeyHasher::default();
             return column.for_each_in_bytes(&mut behind, &mut |key, map_key, value| {
                 let key = serializer.deserialize(key);
@@ -267,7 +257,7 @@ impl KeyedState {
                 Ok(())
             });
         }
-        let keys = self.rows.keys.as_any_mut().downcast_mut::<KeyRows<K>>().ok_or(StateError::OtherKeyType)?;
+        let keys = self.rows.keys.column.as_any_mut().downcast_mut::<KeyRows<K>>().ok_or(StateError::OtherKeyType)?;
         for (row, key, hash) in keys.iter() {
             column.for_each_in_rows(row, |map_key, value| visit(key, hash, map_key, value));
         }
@@ -296,7 +286,6 @@ impl KeyedState {
     }
 
     /// Whether a slot is one of this store.
-    #[inline]
     fn check(&self, slot: Slot) -> Result<(), StateError> {
         if slot.instance == self.instance {
             Ok(())
@@ -309,28 +298,26 @@ impl KeyedState {
 
     #[cold]
     #[inline(never)]
-    fn no_current_key(&self, slot: Slot) -> StateError {
-        let table = self.rows.tables.get(usize::from(slot.column));
-        StateError::NoCurrentKey { state: table.map(|table| table.meta.name.clone()).unwrap_or_default() }
+    fn no_access(&self, slot: Slot) -> AccessError {
+        let no_current_key = || {
+            let table = self.rows.tables.get(usize::from(slot.column));
+            StateError::NoCurrentKey { state: table.map(|table| table.meta.name.clone()).unwrap_or_default() }
+        };
+        self.check(slot).err().unwrap_or_else(no_current_key).into()
     }
 
     /// The column behind a slot, and how to reach the current key in it.
     #[inline]
-    pub(crate) fn access<C: Column>(&mut self, slot: Slot) -> Result<(&mut C, Access<'_>), StateError> {
-        self.check(slot)?;
-        if self.current == NO_ROW {
-            return Err(self.no_current_key(slot));
+    pub(crate) fn access<C: Column>(&mut self, slot: Slot) -> Result<(&mut C, Access<'_>), AccessError> {
+        if slot.instance != self.instance || self.current == NO_ROW {
+            return Err(self.no_access(slot));
         }
         let table = self.rows.tables.get_mut(usize::from(slot.column));
-        let column = table.and_then(|table| table.typed_column()).ok_or(StateError::ForeignHandle)?;
-        let behind = Behind {
-            backend: &mut *self.backend,
-            table: TableId(slot.column),
-            max_parallelism: self.rows.groups.max_parallelism,
-            keys: &*self.rows.keys,
-            key_bytes: &mut self.key_bytes,
+        let Some(column) = table.and_then(|table| table.typed_column()) else {
+            return Err(StateError::ForeignHandle.into());
         };
-        let access = Access { row: self.current, is_cache: self.is_cache, emptied: &mut self.rows.emptied, behind };
+        let behind = Behind { backend: &mut self.backend, keys: &mut self.rows.keys, table: TableId(slot.column) };
+        let access = Access { behind, row: self.current, is_cache: self.is_cache };
         Ok((column, access))
     }
 }

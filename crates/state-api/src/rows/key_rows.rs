@@ -73,29 +73,13 @@ pub(crate) trait FrozenKeys: Send {
     fn serialize(&self, row: u32, out: &mut Vec<u8>) -> Result<(), SerializerError>;
 }
 
-/// A row's key with its hash beside it.
-#[derive(Clone)]
-struct Cell<K> {
-    hash: u32,
-    key: Option<K>,
-}
-
-impl<K> Default for Cell<K> {
-    fn default() -> Self {
-        Self { hash: 0, key: None }
-    }
-}
-
-impl<K> Cell<K> {
-    fn in_use(&self) -> Option<(&K, KeyHash)> {
-        self.key.as_ref().map(|key| (key, KeyHash(self.hash)))
-    }
-}
-
 /// The keys of type `K`.
 pub(crate) struct KeyRows<K> {
     index: Index,
-    cells: Paged<Cell<K>>,
+    /// `None` where a row is not in use.
+    keys: Paged<Option<K>>,
+    /// Apart from the keys, because looking a key up does not need it.
+    hashes: Paged<u32>,
     /// Rows below `row_count` that are not in use.
     free: Vec<u32>,
     row_count: u32,
@@ -105,12 +89,20 @@ pub(crate) struct KeyRows<K> {
 
 impl<K: Key> KeyRows<K> {
     pub(crate) fn new(serializer: Arc<dyn Serializer<K>>, groups: OwnedGroups, seed: u64) -> Self {
-        Self { index: Index::new(seed), cells: Paged::new(), free: Vec::new(), row_count: 0, groups, serializer }
+        Self {
+            index: Index::new(seed),
+            keys: Paged::new(),
+            hashes: Paged::new(),
+            free: Vec::new(),
+            row_count: 0,
+            groups,
+            serializer,
+        }
     }
 
     #[inline]
     fn holds(&self, row: u32, key: &K) -> bool {
-        self.cells.read(row).is_some_and(|cell| cell.key.as_ref() == Some(key))
+        self.keys.read(row).is_some_and(|held| held.as_ref() == Some(key))
     }
 
     /// Finds or makes the row of a key. A row that is made is appended to `made`.
@@ -130,7 +122,8 @@ impl<K: Key> KeyRows<K> {
             self.row_count += 1;
             self.row_count - 1
         });
-        *self.cells.write(row) = Cell { hash: hash.0, key: Some(key.clone()) };
+        *self.keys.write(row) = Some(key.clone());
+        *self.hashes.write(row) = hash.0;
         self.index.insert(hash.0, row);
         made.push(row);
         Ok(row)
@@ -159,8 +152,11 @@ impl<K: Key> KeyRows<K> {
 
     /// The keys of all rows in use.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &K, KeyHash)> {
-        (0..self.row_count)
-            .filter_map(|row| self.cells.read(row).and_then(Cell::in_use).map(|(key, hash)| (row, key, hash)))
+        (0..self.row_count).filter_map(|row| {
+            let key = self.keys.read(row)?.as_ref()?;
+            let hash = self.hashes.read(row)?;
+            Some((row, key, KeyHash(*hash)))
+        })
     }
 
     pub(crate) fn shared_serializer(&self) -> Arc<dyn Serializer<K>> {
@@ -174,13 +170,13 @@ impl<K: Key> KeyColumn for KeyRows<K> {
     }
 
     fn serialize(&self, row: u32, out: &mut Vec<u8>) -> Result<(), SerializerError> {
-        let cell = self.cells.read(row).and_then(Cell::in_use);
-        let (key, _) = cell.expect("only rows in use are asked for their keys");
+        let key = self.keys.read(row).and_then(Option::as_ref).expect("only rows in use are asked for their keys");
         self.serializer.serialize(key, out)
     }
 
     fn hash(&self, row: u32) -> Option<KeyHash> {
-        self.cells.read(row).and_then(Cell::in_use).map(|(_, hash)| hash)
+        self.keys.read(row)?.as_ref()?;
+        self.hashes.read(row).copied().map(KeyHash)
     }
 
     fn restore(
@@ -206,25 +202,28 @@ impl<K: Key> KeyColumn for KeyRows<K> {
     fn release(&mut self, row: u32) {
         let Some(hash) = self.hash(row) else { return };
         self.index.remove(hash.0, row);
-        *self.cells.write(row) = Cell::default();
+        *self.keys.write(row) = None;
         self.free.push(row);
     }
 
     fn freeze(&mut self) -> Box<dyn FrozenKeys> {
         Box::new(FrozenKeyRows {
-            cells: self.cells.freeze(),
+            keys: self.keys.freeze(),
+            hashes: self.hashes.freeze(),
             row_count: self.row_count,
             serializer: self.serializer.clone(),
         })
     }
 
     fn fold(&mut self) {
-        self.cells.fold();
+        self.keys.fold();
+        self.hashes.fold();
     }
 
     fn forget(&mut self) {
         self.index.clear();
-        self.cells = Paged::new();
+        self.keys = Paged::new();
+        self.hashes = Paged::new();
         self.free.clear();
         self.row_count = 0;
     }
@@ -235,7 +234,8 @@ impl<K: Key> KeyColumn for KeyRows<K> {
 }
 
 struct FrozenKeyRows<K> {
-    cells: FrozenPaged<Cell<K>>,
+    keys: FrozenPaged<Option<K>>,
+    hashes: FrozenPaged<u32>,
     row_count: u32,
     serializer: Arc<dyn Serializer<K>>,
 }
@@ -246,12 +246,12 @@ impl<K: Key> FrozenKeys for FrozenKeyRows<K> {
     }
 
     fn hash(&self, row: u32) -> Option<KeyHash> {
-        self.cells.read(row).and_then(Cell::in_use).map(|(_, hash)| hash)
+        self.keys.read(row)?.as_ref()?;
+        self.hashes.read(row).copied().map(KeyHash)
     }
 
     fn serialize(&self, row: u32, out: &mut Vec<u8>) -> Result<(), SerializerError> {
-        let cell = self.cells.read(row).and_then(Cell::in_use);
-        let (key, _) = cell.expect("only rows in use are asked for their keys");
+        let key = self.keys.read(row).and_then(Option::as_ref).expect("only rows in use are asked for their keys");
         self.serializer.serialize(key, out)
     }
 }

@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::access::{Access, Behind, serializer_error};
+use super::access::{Access, Behind, byte_tables, serializer_error};
 use super::column::{Buffers, Column, FrozenColumn, RowVisitor};
 use super::map_entries::{FrozenMapEntries, MapEntries};
 use super::marks::{Mark, Marks};
 use super::round_trip::{RoundTrip, check_round_trip};
-use crate::{Entry, Key, Prefix, Serializer, State, StateError, TableId};
+use crate::{At, Entry, Key, Prefix, Serializer, State, StateError, TableId};
 
 /// Entries of a map that are removed from the byte tables between two scans, when the map is cleared.
 const ENTRIES_CLEARED: usize = 4096;
@@ -174,7 +174,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
 
     fn note_if_empty(&self, access: &mut Access<'_>) {
         if !access.is_cache && self.is_empty_at(access.row) {
-            access.emptied.push(access.row);
+            access.note_emptied();
         }
     }
 
@@ -188,7 +188,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
             if map_keys.len() < ENTRIES_CLEARED { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         for map_key in &map_keys {
-            tables.remove(crate::At { map_key, ..at })?;
+            tables.remove(At { map_key, ..at })?;
         }
         Ok(map_keys.len() == ENTRIES_CLEARED)
     }
@@ -200,7 +200,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
         value_bytes.clear();
         self.key_serializer.serialize(map_key, key_bytes).map_err(serializer_error(&self.name))?;
         let (tables, at) = access.behind.reach(&self.name, access.row)?;
-        let value = if tables.get(crate::At { map_key: key_bytes, ..at }, value_bytes)? {
+        let value = if tables.get(At { map_key: key_bytes, ..at }, value_bytes)? {
             Some(self.value_serializer.deserialize(value_bytes).map_err(serializer_error(&self.name))?)
         } else {
             None
@@ -227,7 +227,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
         map_key.clear();
         self.key_serializer.serialize(self.entries.key(entry), map_key).map_err(serializer_error(&self.name))?;
         let (tables, at) = behind.reach(&self.name, self.entries.owner(entry))?;
-        let at = crate::At { map_key, ..at };
+        let at = At { map_key, ..at };
         match self.entries.value(entry) {
             Some(value) => {
                 value_bytes.clear();
@@ -249,7 +249,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
         self.write_back(behind)?;
         let table: TableId = behind.table;
         let mut outcome = Ok(());
-        super::access::byte_tables(behind.backend).scan(Prefix::Table(table), &mut |found| {
+        byte_tables(&mut **behind.backend).scan(Prefix::Table(table), &mut |found| {
             let visited = self.read(&found).and_then(|(map_key, value)| visit(found.at.key, map_key, value));
             match visited {
                 Ok(()) => ControlFlow::Continue(()),

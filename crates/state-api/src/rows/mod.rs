@@ -23,7 +23,7 @@ use std::any::Any;
 
 use bytes::Bytes;
 
-pub(crate) use access::{Behind, KeyBytes, byte_tables};
+pub(crate) use access::{AccessError, Behind, Keys, byte_tables};
 use column::Column;
 use frozen::{FrozenContent, FrozenRows, FrozenTable};
 pub(crate) use index::NO_ROW;
@@ -34,11 +34,8 @@ use crate::{FrozenState, Key, KeyGroup, KeyHasher, StateError, TableId, TableMet
 
 /// The typed rows of one keyed state: its keys, and a column for each registered state.
 pub struct TypedRows {
-    pub(crate) groups: OwnedGroups,
-    pub(crate) keys: Box<dyn KeyColumn>,
+    pub(crate) keys: Keys,
     pub(crate) tables: Vec<Table>,
-    /// Rows that were made, or lost a state, since the last [`TypedRows::release_emptied`].
-    pub(crate) emptied: Vec<u32>,
     hash_seed: u64,
 }
 
@@ -52,8 +49,8 @@ pub(crate) struct Table {
 }
 
 impl TypedRows {
-    pub(crate) fn new(keys: Box<dyn KeyColumn>, groups: OwnedGroups, hash_seed: u64) -> Self {
-        Self { groups, keys, tables: Vec::new(), emptied: Vec::new(), hash_seed }
+    pub(crate) fn new(keys: Keys, hash_seed: u64) -> Self {
+        Self { keys, tables: Vec::new(), hash_seed }
     }
 
     /// Freezes all rows as they are: what a backend whose state is the rows returns from its freeze.
@@ -69,7 +66,7 @@ impl TypedRows {
             },
         });
         let tables = tables.collect();
-        Box::new(FrozenRows::new(self.groups, self.keys.freeze(), tables))
+        Box::new(FrozenRows::new(self.keys.groups, self.keys.column.freeze(), tables))
     }
 
     pub(crate) fn metas(&self) -> Vec<TableMeta> {
@@ -108,10 +105,10 @@ impl TypedRows {
         column.set_hash_seed(self.hash_seed);
         let table = &self.tables[usize::from(id.0)];
         let mut made = Vec::new();
-        let outcome = load(&mut *self.keys, table, id, &mut *column, &mut made);
+        let outcome = load(&mut *self.keys.column, table, id, &mut *column, &mut made);
         if let Err(error) = outcome {
             for row in made.into_iter().rev() {
-                self.keys.release(row);
+                self.keys.column.release(row);
             }
             return Err(error);
         }
@@ -124,21 +121,21 @@ impl TypedRows {
 
     /// The keys, by their type.
     pub(crate) fn typed_keys<K: Key>(&mut self) -> Result<&mut KeyRows<K>, StateError> {
-        self.keys.as_any_mut().downcast_mut().ok_or(StateError::OtherKeyType)
+        self.keys.column.as_any_mut().downcast_mut().ok_or(StateError::OtherKeyType)
     }
 
     /// Gives back the rows that have no state in any column, of those that may have none.
     pub(crate) fn release_emptied(&mut self) {
-        for row in self.emptied.drain(..) {
+        for row in self.keys.emptied.drain(..) {
             let mut columns = self.tables.iter().filter_map(|table| table.column.as_ref());
             if columns.all(|column| column.is_empty_at(row)) {
-                self.keys.release(row);
+                self.keys.column.release(row);
             }
         }
     }
 
     pub(crate) fn fold(&mut self) {
-        self.keys.fold();
+        self.keys.column.fold();
         self.columns().for_each(|column| column.fold());
     }
 
@@ -149,12 +146,11 @@ impl TypedRows {
     /// As a cache: how many rows there are, of keys and of columns.
     pub(crate) fn cached_rows(&self) -> usize {
         let columns = self.tables.iter().filter_map(|table| table.column.as_ref());
-        self.keys.len() + columns.map(|column| column.own_rows()).sum::<usize>()
+        self.keys.column.len() + columns.map(|column| column.own_rows()).sum::<usize>()
     }
 
     /// As a cache: gives all rows back.
     pub(crate) fn forget(&mut self) {
-        self.emptied.clear();
         self.keys.forget();
         self.columns().for_each(|column| column.forget());
     }

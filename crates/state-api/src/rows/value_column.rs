@@ -89,7 +89,7 @@ impl<T: State> ValueColumn<T> {
         if access.is_cache {
             self.marks.set(access.row, Mark::Dirty);
         } else if cell.is_none() {
-            access.emptied.push(access.row);
+            access.note_emptied();
         }
         Ok(result)
     }
@@ -102,7 +102,7 @@ impl<T: State> ValueColumn<T> {
             self.marks.set(access.row, Mark::Dirty);
         } else if !self.is_empty_at(access.row) {
             *self.cells.write(access.row) = None;
-            access.emptied.push(access.row);
+            access.note_emptied();
         }
         Ok(())
     }
