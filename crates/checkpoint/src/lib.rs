@@ -3,13 +3,52 @@
 //! A machine is a value: events go in, actions come out, time is an argument and a deadline is an answer. Nothing in
 //! this crate reads a clock, draws a random number, waits, spawns or logs, and nothing depends on an iteration order
 //! that is not fixed.
+//!
+//! * For a job: [`Coordinator`] takes [`Event`]s and answers with [`Action`]s; [`Restarter`] decides after a failure.
+//! * For a subtask: [`Aligner`] at its inputs, [`SubtaskCheckpoints`] for its snapshots, [`CommitLedger`] for what a
+//!   transactional sink has prepared.
+//! * For a start: [`LogView`] replays the job log, [`claim_record`] makes the next claim, [`redistribute()`] assigns the
+//!   state of a checkpoint to the subtasks of a job.
+//! * On disk: [`paths`], [`encode_metadata`], [`encode_log_record`] and their inverses. Defined in `docs/format`.
 
+mod aborted;
 mod action;
+mod aligner;
+mod commit_ledger;
+mod config;
+mod coordinator;
+mod envelope;
 mod event;
+mod job_log;
+mod log_format;
+mod log_writer;
+mod metadata;
+mod operator_lists;
+pub mod paths;
+mod pending;
+mod redistribute;
+mod restart;
+mod retention;
+mod subtask_checkpoints;
+mod trigger;
 mod vocabulary;
 
 pub use action::{Action, AttemptFailure};
+pub use aligner::{AbandonReason, Aligner, AlignerAction, AlignerEvent};
+pub use commit_ledger::{COMMIT_TRIES_MAX, CommitFailure, CommitLedger, TransactionId, TransactionState};
+pub use config::{CoordinatorConfig, OperatorPlan, TaskPlan};
+pub use coordinator::Coordinator;
+pub use envelope::{FileKind, FormatError};
 pub use event::{Acknowledgement, Decline, Event};
+pub use job_log::{AttemptStart, Claim, CompletedCheckpoint, LogError, LogView, claim_record, orphaned_checkpoints};
+pub use log_format::{decode_log_record, encode_log_record};
+pub use metadata::{decode_metadata, encode_metadata};
+pub use redistribute::{
+    Assignment, OperatorTarget, READER_SPLITS, RedistributeError, RestoredOperator, RestoredSource, RestoredSubtask,
+    redistribute,
+};
+pub use restart::{RestartDecision, RestartStrategy, Restarter};
+pub use subtask_checkpoints::{AsyncOutcome, Begin, Ended, SubtaskCheckpoints};
 pub use vocabulary::{
     CheckpointFailure, CheckpointMetadata, DeclineReason, EnumeratorState, LogRecord, Now, OperatorSnapshot,
     OperatorState, SubtaskSnapshot,

@@ -136,6 +136,20 @@ pub enum CheckpointFailure {
     Shutdown,
 }
 
+impl CheckpointFailure {
+    /// Whether it counts toward the failures that are tolerated. Being overtaken or stopped says nothing about health.
+    pub fn counts(&self) -> bool {
+        match self {
+            Self::Expired | Self::FinalizeFailed { .. } => true,
+            Self::Declined { reason, .. } => match reason {
+                DeclineReason::SnapshotFailed | DeclineReason::AsyncFailed => true,
+                DeclineReason::Subsumed => false,
+            },
+            Self::Subsumed | Self::Shutdown => false,
+        }
+    }
+}
+
 impl fmt::Display for CheckpointFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

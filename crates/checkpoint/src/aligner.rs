@@ -1,0 +1,187 @@
+//! Alignment of barriers at the inputs of one subtask, exactly once.
+//!
+//! A barrier divides the records of a channel into those that belong to a checkpoint and those that do not. The aligner
+//! holds back a channel whose barrier has come until the barriers of all channels have, so that the snapshot taken then
+//! contains exactly the records before the barriers.
+
+use std::collections::BTreeSet;
+
+use highwater_state_api::CheckpointId;
+
+use crate::aborted::AbortedCheckpoints;
+
+/// What happened at the inputs of a subtask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AlignerEvent {
+    /// A barrier is at the head of a channel: every record before it has been processed.
+    Barrier {
+        /// The channel.
+        channel: usize,
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+    },
+    /// There will be no more records in a channel. Barriers may still come: who has ended still takes checkpoints.
+    ChannelEnded {
+        /// The channel.
+        channel: usize,
+    },
+    /// The coordinator says that a checkpoint will never complete.
+    Aborted {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+    },
+}
+
+/// What is to be done. To be carried out in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AlignerAction {
+    /// Take nothing more from a channel.
+    Block {
+        /// The channel.
+        channel: usize,
+    },
+    /// Take from these channels again.
+    Unblock {
+        /// The channels, in ascending order.
+        channels: Vec<usize>,
+    },
+    /// Every barrier has come: take the snapshot now, before anything else is taken from any channel.
+    Aligned {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+    },
+    /// This subtask will never take part in a checkpoint. Forward its barrier nevertheless, without a snapshot, so that
+    /// nobody downstream waits for it; decline it to the coordinator if the reason is [`AbandonReason::Subsumed`].
+    Abandon {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// Why.
+        reason: AbandonReason,
+    },
+}
+
+/// Why a subtask will never take part in a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AbandonReason {
+    /// The barrier of a newer checkpoint came before all barriers of this one.
+    Subsumed,
+    /// The coordinator has aborted it.
+    Aborted,
+}
+
+/// The aligner of one subtask with a fixed number of input channels.
+#[derive(Debug, Clone)]
+pub struct Aligner {
+    /// By channel.
+    ended: Vec<bool>,
+    /// The newest checkpoint of which a barrier has come.
+    current: Option<CheckpointId>,
+    /// Whether barriers of `current` are being waited for.
+    is_aligning: bool,
+    /// Channels whose barrier of `current` has come, while barriers are being waited for: they are blocked.
+    arrived: BTreeSet<usize>,
+    aborted: AbortedCheckpoints,
+}
+
+impl Aligner {
+    /// No barrier has come yet in any of `channels` channels.
+    pub fn new(channels: usize) -> Self {
+        Self {
+            ended: vec![false; channels],
+            current: None,
+            is_aligning: false,
+            arrived: BTreeSet::new(),
+            aborted: AbortedCheckpoints::default(),
+        }
+    }
+
+    /// The checkpoint whose barriers are being waited for, if there is one.
+    pub fn aligning(&self) -> Option<CheckpointId> {
+        self.current.filter(|_| self.is_aligning)
+    }
+
+    /// Whether nothing may be taken from a channel.
+    pub fn is_blocked(&self, channel: usize) -> bool {
+        self.arrived.contains(&channel)
+    }
+
+    /// Takes what happened and says what is to be done.
+    ///
+    /// # Panics
+    /// When there is no such channel.
+    pub fn on_event(&mut self, event: AlignerEvent) -> Vec<AlignerAction> {
+        let mut actions = Vec::new();
+        match event {
+            AlignerEvent::Barrier { channel, checkpoint } => self.barrier(channel, checkpoint, &mut actions),
+            AlignerEvent::ChannelEnded { channel } => {
+                self.ended[channel] = true;
+                if self.is_aligning && (0..self.ended.len()).all(|channel| self.has_arrived(channel)) {
+                    self.align(&mut actions);
+                }
+            }
+            AlignerEvent::Aborted { checkpoint } => match self.current {
+                Some(current) if checkpoint == current && self.is_aligning => {
+                    self.abandon(AbandonReason::Aborted, &mut actions);
+                }
+                // Its barriers have all come, or will be ignored.
+                Some(current) if checkpoint <= current => {}
+                _ => self.aborted.insert(checkpoint),
+            },
+        }
+        actions
+    }
+
+    fn barrier(&mut self, channel: usize, checkpoint: CheckpointId, actions: &mut Vec<AlignerAction>) {
+        assert!(channel < self.ended.len(), "channel {channel} of {}", self.ended.len());
+        if self.current.is_none_or(|current| checkpoint > current) {
+            if self.is_aligning {
+                self.abandon(AbandonReason::Subsumed, actions);
+            }
+            self.current = Some(checkpoint);
+            if self.aborted.take(checkpoint) {
+                actions.push(AlignerAction::Abandon { checkpoint, reason: AbandonReason::Aborted });
+                return;
+            }
+            self.is_aligning = true;
+        } else if self.current != Some(checkpoint) || !self.is_aligning {
+            return; // late: that checkpoint is aligned, abandoned or older
+        }
+        if self.arrived.contains(&channel) {
+            return; // duplicate
+        }
+        let is_last = |other: usize| other == channel || self.has_arrived(other);
+        if (0..self.ended.len()).all(is_last) {
+            self.align(actions);
+        } else {
+            self.arrived.insert(channel);
+            actions.push(AlignerAction::Block { channel });
+        }
+    }
+
+    /// A channel that has ended holds nothing back: all its records are before any barrier that is still to come.
+    fn has_arrived(&self, channel: usize) -> bool {
+        self.ended[channel] || self.arrived.contains(&channel)
+    }
+
+    fn align(&mut self, actions: &mut Vec<AlignerAction>) {
+        if let Some(checkpoint) = self.aligning() {
+            actions.push(AlignerAction::Aligned { checkpoint });
+        }
+        self.unblock(actions);
+    }
+
+    fn unblock(&mut self, actions: &mut Vec<AlignerAction>) {
+        self.is_aligning = false;
+        let channels: Vec<usize> = std::mem::take(&mut self.arrived).into_iter().collect();
+        if !channels.is_empty() {
+            actions.push(AlignerAction::Unblock { channels });
+        }
+    }
+
+    fn abandon(&mut self, reason: AbandonReason, actions: &mut Vec<AlignerAction>) {
+        if let Some(checkpoint) = self.aligning() {
+            actions.push(AlignerAction::Abandon { checkpoint, reason });
+        }
+        self.unblock(actions);
+    }
+}

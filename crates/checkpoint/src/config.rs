@@ -1,0 +1,66 @@
+//! What the coordinator is told about its job: numbers and the shape of the job graph.
+
+use std::collections::BTreeSet;
+
+use highwater_state_api::{JobName, MaxParallelism, OperatorUid, SubtaskId};
+
+/// The settings of a coordinator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoordinatorConfig {
+    /// The job.
+    pub job: JobName,
+    /// Time between two periodic checkpoints; `None` when only requested and final ones are taken.
+    pub interval_ms: Option<u64>,
+    /// Time within which a checkpoint must have been taken and written, from its trigger on.
+    pub timeout_ms: u64,
+    /// Least time between the completion of a checkpoint and the trigger of the next periodic one.
+    pub min_pause_ms: u64,
+    /// How many checkpoints may be taken at the same time; 0 counts as 1.
+    pub max_concurrent: u32,
+    /// How many checkpoints may fail in a row before the attempt fails. `u32::MAX` means any number.
+    pub tolerable_failures: u32,
+    /// How many complete checkpoints are retained; 0 counts as 1.
+    pub retain: usize,
+    /// Name of the key hash, for the metadata.
+    pub key_hash: String,
+    /// The tasks of the job, by their index in the job graph.
+    pub tasks: Vec<TaskPlan>,
+}
+
+/// One task: a chain of operators in a number of subtasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskPlan {
+    /// Number of subtasks.
+    pub parallelism: u32,
+    /// Whether the task begins with a source: then its first operator has a split enumerator, and its subtasks are told
+    /// to take checkpoints. All others take them when barriers come.
+    pub is_source: bool,
+    /// The operators in chain order.
+    pub operators: Vec<OperatorPlan>,
+}
+
+/// One operator of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperatorPlan {
+    /// The operator.
+    pub uid: OperatorUid,
+    /// Number of its key groups.
+    pub max_parallelism: MaxParallelism,
+}
+
+impl CoordinatorConfig {
+    /// Every subtask of the job.
+    pub fn subtasks(&self) -> BTreeSet<SubtaskId> {
+        self.subtasks_of(|_| true).collect()
+    }
+
+    /// The subtasks of the sources, in ascending order.
+    pub fn source_subtasks(&self) -> Vec<SubtaskId> {
+        self.subtasks_of(|task| task.is_source).collect()
+    }
+
+    fn subtasks_of(&self, wanted: impl Fn(&TaskPlan) -> bool) -> impl Iterator<Item = SubtaskId> {
+        let tasks = (0..).zip(&self.tasks).filter(move |(_, task)| wanted(task));
+        tasks.flat_map(|(index, task)| (0..task.parallelism).map(move |subtask| SubtaskId { task: index, subtask }))
+    }
+}

@@ -1,0 +1,229 @@
+//! Replay of the job log: what the records of a job mean together, and the claim of the next attempt.
+//!
+//! Records are defined in `docs/format/job-log.md`. Reading them is the shell's; here is only what follows from them.
+
+use std::collections::BTreeSet;
+
+use highwater_state_api::{Attempt, CheckpointId, JobName, ObjectPath, StateHandle};
+
+use crate::{LogRecord, paths};
+
+/// Number of the first record of a job.
+const FIRST_SEQUENCE: u64 = 1;
+
+/// A checkpoint that the job log says is complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompletedCheckpoint {
+    /// Number of the record that says so.
+    pub sequence: u64,
+    /// The attempt that completed it.
+    pub attempt: Attempt,
+    /// The checkpoint.
+    pub checkpoint: CheckpointId,
+    /// Its metadata.
+    pub metadata: StateHandle,
+}
+
+/// What an attempt takes over from those before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptStart {
+    /// The attempt: the number of its claim.
+    pub attempt: Attempt,
+    /// The first checkpoint it may take.
+    pub first_checkpoint: CheckpointId,
+    /// Number of the next record of the job log.
+    pub next_sequence: u64,
+    /// Complete checkpoints of earlier attempts that are retained, oldest first.
+    pub retained: Vec<CompletedCheckpoint>,
+}
+
+/// The last claim of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// The attempt that began.
+    pub attempt: Attempt,
+    /// What its writer drew.
+    pub nonce: u64,
+    /// Its checkpoints have this id or a larger one.
+    pub first_checkpoint: CheckpointId,
+}
+
+/// The job log as far as it goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogView {
+    next_sequence: u64,
+    claim: Option<Claim>,
+    completed: Vec<CompletedCheckpoint>,
+    finished: bool,
+}
+
+/// The records contradict each other: they were not written by this protocol, or some were changed or lost.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// A number is not larger than the one before it.
+    #[error("job log record {sequence} comes after record {previous}")]
+    OutOfOrder {
+        /// The record.
+        sequence: u64,
+        /// The one before it.
+        previous: u64,
+    },
+    /// Only an attempt can complete or finish anything, and none has begun.
+    #[error("job log record {sequence} comes before any claim")]
+    BeforeClaim {
+        /// The record.
+        sequence: u64,
+    },
+    /// The record is of an attempt that is not the last that claimed the job.
+    #[error("job log record {sequence} is of attempt {found}, but attempt {expected} has claimed the job")]
+    OtherAttempt {
+        /// The record.
+        sequence: u64,
+        /// The attempt that may write.
+        expected: Attempt,
+        /// The attempt that wrote.
+        found: Attempt,
+    },
+    /// The id of a checkpoint is taken already, or reserved for an earlier one.
+    #[error("job log record {sequence} is about checkpoint {found}, expected {expected} or a larger one")]
+    CheckpointReused {
+        /// The record.
+        sequence: u64,
+        /// The smallest id possible.
+        expected: CheckpointId,
+        /// The id in the record.
+        found: CheckpointId,
+    },
+    /// A job that has finished goes on.
+    #[error("job log record {sequence} comes after the job has finished")]
+    AfterFinished {
+        /// The record.
+        sequence: u64,
+    },
+    /// There is no number left.
+    #[error("job log record {sequence} has the last number there is")]
+    Exhausted {
+        /// The record.
+        sequence: u64,
+    },
+}
+
+impl LogView {
+    /// Replays the records of a job, in ascending order of number, and keeps the newest `retain` complete checkpoints.
+    ///
+    /// Numbers may be missing: records of checkpoints that are no longer retained are deleted. Claims never are, so
+    /// that what is left can still be checked.
+    pub fn replay(records: Vec<(u64, LogRecord)>, retain: usize) -> Result<Self, LogError> {
+        let mut view = Self { next_sequence: FIRST_SEQUENCE, claim: None, completed: Vec::new(), finished: false };
+        let mut previous = None;
+        let mut expected = CheckpointId(1);
+        for (sequence, record) in records {
+            if let Some(previous) = previous.filter(|previous| *previous >= sequence) {
+                return Err(LogError::OutOfOrder { sequence, previous });
+            }
+            if view.finished {
+                return Err(LogError::AfterFinished { sequence });
+            }
+            view.next_sequence = sequence.checked_add(1).ok_or(LogError::Exhausted { sequence })?;
+            previous = Some(sequence);
+            match record {
+                LogRecord::Claim { nonce, first_checkpoint } => {
+                    at_least(sequence, expected, first_checkpoint)?;
+                    expected = first_checkpoint;
+                    view.claim = Some(Claim { attempt: Attempt(sequence), nonce, first_checkpoint });
+                }
+                LogRecord::Completed { attempt, checkpoint, metadata } => {
+                    view.check_attempt(sequence, attempt)?;
+                    at_least(sequence, expected, checkpoint)?;
+                    expected = checkpoint.next();
+                    view.completed.push(CompletedCheckpoint { sequence, attempt, checkpoint, metadata });
+                }
+                LogRecord::Finished { attempt } => {
+                    view.check_attempt(sequence, attempt)?;
+                    view.finished = true;
+                }
+            }
+        }
+        let dropped = view.completed.len().saturating_sub(retain.max(1));
+        view.completed.drain(..dropped);
+        Ok(view)
+    }
+
+    fn check_attempt(&self, sequence: u64, found: Attempt) -> Result<(), LogError> {
+        let expected = self.claim.ok_or(LogError::BeforeClaim { sequence })?.attempt;
+        if found != expected {
+            return Err(LogError::OtherAttempt { sequence, expected, found });
+        }
+        Ok(())
+    }
+
+    /// Number of the next record.
+    pub fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// The last claim; `None` when the job has never been started.
+    pub fn claim(&self) -> Option<Claim> {
+        self.claim
+    }
+
+    /// The retained complete checkpoints, oldest first.
+    pub fn completed(&self) -> &[CompletedCheckpoint] {
+        &self.completed
+    }
+
+    /// The checkpoint to restore from; `None` when none is complete.
+    pub fn latest(&self) -> Option<&CompletedCheckpoint> {
+        self.completed.last()
+    }
+
+    /// Whether the job has processed all its input, so that there is nothing to start.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// What the attempt takes over whose claim has been appended to this log under its next number.
+    pub fn start(&self, first_checkpoint: CheckpointId) -> AttemptStart {
+        AttemptStart {
+            attempt: Attempt(self.next_sequence),
+            first_checkpoint,
+            next_sequence: self.next_sequence + 1,
+            retained: self.completed.clone(),
+        }
+    }
+}
+
+fn at_least(sequence: u64, expected: CheckpointId, found: CheckpointId) -> Result<(), LogError> {
+    if found < expected {
+        return Err(LogError::CheckpointReused { sequence, expected, found });
+    }
+    Ok(())
+}
+
+/// The first checkpoint of the attempt that claims the job next, and its claim, to be appended under
+/// [`LogView::next_sequence`].
+///
+/// `highest_seen` is the largest id that is known from anywhere else: a folder that a failed or unfinished checkpoint
+/// left, or a checkpoint that the same process has triggered before.
+pub fn claim_record(view: &LogView, highest_seen: Option<CheckpointId>, nonce: u64) -> (CheckpointId, LogRecord) {
+    let claimed = view.claim.map(|claim| claim.first_checkpoint);
+    let completed = view.latest().map(|latest| latest.checkpoint);
+    let highest = [claimed, completed, highest_seen].into_iter().flatten().max();
+    let first_checkpoint = highest.map_or(CheckpointId(1), CheckpointId::next);
+    (first_checkpoint, LogRecord::Claim { nonce, first_checkpoint })
+}
+
+/// The folders among `paths` that nothing can need any more: of checkpoints of earlier attempts that are not retained.
+///
+/// Only true once the attempt's claim is in the log: from then on no earlier attempt can complete anything.
+pub fn orphaned_checkpoints<'a>(
+    job: &JobName,
+    paths: impl IntoIterator<Item = &'a ObjectPath>,
+    start: &AttemptStart,
+) -> Vec<ObjectPath> {
+    let retained: BTreeSet<_> = start.retained.iter().map(|kept| (kept.checkpoint, kept.attempt)).collect();
+    let found: BTreeSet<_> = paths.into_iter().filter_map(|path| paths::checkpoint_of(job, path)).collect();
+    let is_orphan = |id: &&(CheckpointId, Attempt)| id.1 < start.attempt && !retained.contains(*id);
+    found.iter().filter(is_orphan).map(|(id, attempt)| paths::checkpoint_folder(job, *attempt, *id)).collect()
+}

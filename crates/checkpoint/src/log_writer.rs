@@ -1,0 +1,174 @@
+//! Appending to the job log: one record at a time, and no answer is guessed.
+//!
+//! An append that timed out may have happened. So the number is read back until it is known what is there: the own
+//! record, another one, or nothing, in which case the record is appended again under the same number.
+
+use std::collections::VecDeque;
+
+use highwater_state_api::CheckpointId;
+
+use crate::{Action, LogRecord};
+
+/// Wait before the second try of an append or a read; doubled for each further one.
+const RETRY_MS_MIN: u64 = 100;
+/// Longest wait between two tries. There is no last one: what is in the log decides, not patience.
+const RETRY_MS_MAX: u64 = 10_000;
+
+/// What became of an append.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Outcome {
+    /// The record is durable under its number.
+    Appended { sequence: u64, record: LogRecord },
+    /// Another process has the number.
+    Fenced { sequence: u64 },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// `AppendLog` is to be answered.
+    Appending,
+    /// `ReadLog` is to be answered.
+    Reading,
+    AppendAt {
+        at_ms: u64,
+    },
+    ReadAt {
+        at_ms: u64,
+    },
+}
+
+#[derive(Debug, Clone)]
+struct InFlight {
+    record: LogRecord,
+    step: Step,
+    /// Answers in a row that decided nothing.
+    undecided: u32,
+}
+
+/// Writes records of one attempt.
+#[derive(Debug, Clone)]
+pub(crate) struct LogWriter {
+    next_sequence: u64,
+    in_flight: Option<InFlight>,
+    queue: VecDeque<LogRecord>,
+}
+
+impl LogWriter {
+    pub(crate) fn new(next_sequence: u64) -> Self {
+        Self { next_sequence, in_flight: None, queue: VecDeque::new() }
+    }
+
+    /// Appends a record after those that were pushed before.
+    pub(crate) fn push(&mut self, record: LogRecord, actions: &mut Vec<Action>) {
+        self.queue.push_back(record);
+        self.begin_next(actions);
+    }
+
+    /// Takes the record of a checkpoint back, unless its append has begun.
+    pub(crate) fn withdraw(&mut self, checkpoint: CheckpointId) {
+        self.queue.retain(|record| completes(record) != Some(checkpoint));
+    }
+
+    /// Whether only the log can say what becomes of a checkpoint.
+    pub(crate) fn has_begun(&self, checkpoint: CheckpointId) -> bool {
+        self.in_flight.as_ref().is_some_and(|in_flight| completes(&in_flight.record) == Some(checkpoint))
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        match self.in_flight.as_ref()?.step {
+            Step::AppendAt { at_ms } | Step::ReadAt { at_ms } => Some(at_ms),
+            Step::Appending | Step::Reading => None,
+        }
+    }
+
+    /// Begins to append the record whose turn it is, unless another one is in flight.
+    pub(crate) fn begin_next(&mut self, actions: &mut Vec<Action>) {
+        if self.in_flight.is_none()
+            && let Some(record) = self.queue.pop_front()
+        {
+            actions.push(Action::AppendLog { sequence: self.next_sequence, record: record.clone() });
+            self.in_flight = Some(InFlight { record, step: Step::Appending, undecided: 0 });
+        }
+    }
+
+    pub(crate) fn on_time(&mut self, now_ms: u64, actions: &mut Vec<Action>) {
+        let sequence = self.next_sequence;
+        let Some(in_flight) = &mut self.in_flight else { return };
+        match in_flight.step {
+            Step::AppendAt { at_ms } if at_ms <= now_ms => {
+                in_flight.step = Step::Appending;
+                actions.push(Action::AppendLog { sequence, record: in_flight.record.clone() });
+            }
+            Step::ReadAt { at_ms } if at_ms <= now_ms => {
+                in_flight.step = Step::Reading;
+                actions.push(Action::ReadLog { sequence });
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn appended(&mut self, sequence: u64) -> Option<Outcome> {
+        self.in_flight(sequence)?;
+        self.decided(sequence)
+    }
+
+    /// The number is taken or may be: only reading tells by whom. A late answer to an append that is being looked into
+    /// already says nothing new.
+    pub(crate) fn taken_or_unknown(&mut self, sequence: u64, actions: &mut Vec<Action>) {
+        if let Some(in_flight) = self.in_flight(sequence).filter(|in_flight| in_flight.step == Step::Appending) {
+            in_flight.step = Step::Reading;
+            actions.push(Action::ReadLog { sequence });
+        }
+    }
+
+    pub(crate) fn read(&mut self, now_ms: u64, sequence: u64, found: Option<LogRecord>) -> Option<Outcome> {
+        let in_flight = self.in_flight(sequence)?;
+        match found {
+            Some(found) if found == in_flight.record => self.decided(sequence),
+            Some(_) => Some(Outcome::Fenced { sequence }),
+            // Absence is only known of the moment of reading: it says nothing about an append that came after.
+            None if in_flight.step == Step::Reading => {
+                in_flight.step = Step::AppendAt { at_ms: in_flight.retry_at(now_ms) };
+                None
+            }
+            None => None,
+        }
+    }
+
+    pub(crate) fn read_failed(&mut self, now_ms: u64, sequence: u64) {
+        if let Some(in_flight) = self.in_flight(sequence).filter(|in_flight| in_flight.step == Step::Reading) {
+            in_flight.undecided = in_flight.undecided.max(1); // a read that failed is never repeated at once
+            in_flight.step = Step::ReadAt { at_ms: in_flight.retry_at(now_ms) };
+        }
+    }
+
+    /// The append that an answer is about; `None` when the answer is late.
+    fn in_flight(&mut self, sequence: u64) -> Option<&mut InFlight> {
+        self.in_flight.as_mut().filter(|_| sequence == self.next_sequence)
+    }
+
+    fn decided(&mut self, sequence: u64) -> Option<Outcome> {
+        let InFlight { record, .. } = self.in_flight.take()?;
+        self.next_sequence += 1;
+        Some(Outcome::Appended { sequence, record })
+    }
+}
+
+impl InFlight {
+    /// The first time at once, then later and later.
+    fn retry_at(&mut self, now_ms: u64) -> u64 {
+        let wait_ms = match self.undecided {
+            0 => 0,
+            times => RETRY_MS_MIN.saturating_mul(1 << (times - 1).min(32)).min(RETRY_MS_MAX),
+        };
+        self.undecided = self.undecided.saturating_add(1);
+        now_ms.saturating_add(wait_ms)
+    }
+}
+
+fn completes(record: &LogRecord) -> Option<CheckpointId> {
+    match record {
+        LogRecord::Completed { checkpoint, .. } => Some(*checkpoint),
+        LogRecord::Claim { .. } | LogRecord::Finished { .. } => None,
+    }
+}

@@ -1,0 +1,146 @@
+//! A pending checkpoint: what has arrived of it so far, and how that becomes metadata.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use highwater_state_api::{Attempt, CheckpointId, ObjectPath, OperatorUid, SubtaskId};
+
+use crate::config::{CoordinatorConfig, TaskPlan};
+use crate::{CheckpointMetadata, EnumeratorState, OperatorSnapshot, OperatorState, SubtaskSnapshot, paths};
+
+/// What a pending checkpoint waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The snapshots of the split enumerators.
+    Enumerators,
+    /// The acknowledgements of the subtasks.
+    Acknowledgements,
+    /// The metadata to be durable.
+    Metadata,
+    /// Its record in the job log.
+    Publication,
+}
+
+/// A checkpoint that was triggered and has not come to an end.
+#[derive(Debug, Clone)]
+pub(crate) struct Pending {
+    pub(crate) phase: Phase,
+    /// Every subtask had ended when it was triggered.
+    pub(crate) is_final: bool,
+    /// On the wall clock.
+    pub(crate) triggered_at_ms: u64,
+    /// On the monotonic clock.
+    pub(crate) expires_at_ms: u64,
+    enumerators: BTreeMap<OperatorUid, Bytes>,
+    snapshots: BTreeMap<SubtaskId, SubtaskSnapshot>,
+}
+
+impl Pending {
+    pub(crate) fn new(is_final: bool, triggered_at_ms: u64, expires_at_ms: u64) -> Self {
+        Self {
+            phase: Phase::Enumerators,
+            is_final,
+            triggered_at_ms,
+            expires_at_ms,
+            enumerators: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn enumerators_snapshotted(&mut self, states: Vec<EnumeratorState>) {
+        self.enumerators = states.into_iter().map(|state| (state.operator, state.state)).collect();
+        self.phase = Phase::Acknowledgements;
+    }
+
+    /// The first acknowledgement of a subtask counts; a repeated one is the same and changes nothing.
+    pub(crate) fn acknowledged(&mut self, subtask: SubtaskId, snapshot: SubtaskSnapshot) {
+        self.snapshots.entry(subtask).or_insert(snapshot);
+    }
+
+    pub(crate) fn has_acknowledged(&self, subtask: SubtaskId) -> bool {
+        self.snapshots.contains_key(&subtask)
+    }
+
+    /// Whether everything has arrived; `subtasks` is how many the job has, none but these acknowledge.
+    pub(crate) fn is_complete(&self, subtasks: usize) -> bool {
+        self.phase == Phase::Acknowledgements && self.snapshots.len() == subtasks
+    }
+
+    /// Whether state in this object belongs to the checkpoint, as far as can be told: once the metadata is made, anything
+    /// may.
+    pub(crate) fn names(&self, path: &ObjectPath) -> bool {
+        if matches!(self.phase, Phase::Metadata | Phase::Publication) {
+            return true;
+        }
+        let operators = self.snapshots.values().flat_map(|snapshot| &snapshot.operators);
+        operators.flat_map(|(_, snapshot)| snapshot.handles()).any(|handle| handle.object() == Some(path))
+    }
+
+    /// The metadata of a complete checkpoint. An error says what does not fit the job.
+    ///
+    /// Nothing is made up: an operator that a subtask did not report is not taken for one without state.
+    pub(crate) fn metadata(
+        &mut self,
+        config: &CoordinatorConfig,
+        attempt: Attempt,
+        checkpoint: CheckpointId,
+    ) -> Result<CheckpointMetadata, String> {
+        let mut operators = Vec::new();
+        for (index, task) in (0..).zip(&config.tasks) {
+            let first = operators.len();
+            operators.extend(task.operators.iter().map(|operator| OperatorState {
+                uid: operator.uid.clone(),
+                max_parallelism: operator.max_parallelism,
+                subtasks: Vec::with_capacity(task.parallelism as usize),
+                enumerator: None,
+            }));
+            for subtask in 0..task.parallelism {
+                let subtask = SubtaskId { task: index, subtask };
+                for (operator, snapshot) in operators[first..].iter_mut().zip(self.take_chain(subtask, task)?) {
+                    self_contained(config, attempt, checkpoint, &snapshot)?;
+                    operator.subtasks.push(snapshot);
+                }
+            }
+            if let Some(source) = operators[first..].first_mut().filter(|_| task.is_source) {
+                let state = self.enumerators.remove(&source.uid);
+                source.enumerator = Some(state.ok_or_else(|| format!("no enumerator state of source {}", source.uid))?);
+            }
+        }
+        if let Some(operator) = self.enumerators.keys().next() {
+            return Err(format!("enumerator state of {operator}, which is not a source of the job"));
+        }
+        let (job, key_hash) = (config.job.clone(), config.key_hash.clone());
+        let triggered_at_ms = self.triggered_at_ms;
+        Ok(CheckpointMetadata { job, attempt, checkpoint, triggered_at_ms, key_hash, operators })
+    }
+
+    /// The snapshots of one subtask's operators, in the order of the chain.
+    fn take_chain(&mut self, subtask: SubtaskId, task: &TaskPlan) -> Result<Vec<OperatorSnapshot>, String> {
+        let snapshot = self.snapshots.remove(&subtask).ok_or_else(|| format!("no snapshot of subtask {subtask}"))?;
+        let expected = task.operators.iter().map(|operator| &operator.uid);
+        if !expected.clone().eq(snapshot.operators.iter().map(|(uid, _)| uid)) {
+            let list = |uids: Vec<&OperatorUid>| uids.iter().map(|uid| uid.as_str()).collect::<Vec<_>>().join(", ");
+            return Err(format!(
+                "subtask {subtask} acknowledged the operators [{}], expected [{}]",
+                list(snapshot.operators.iter().map(|(uid, _)| uid).collect()),
+                list(expected.collect()),
+            ));
+        }
+        Ok(snapshot.operators.into_iter().map(|(_, snapshot)| snapshot).collect())
+    }
+}
+
+/// A checkpoint goes with its folder. State that lies in another checkpoint's folder would go with that one.
+fn self_contained(
+    config: &CoordinatorConfig,
+    attempt: Attempt,
+    checkpoint: CheckpointId,
+    snapshot: &OperatorSnapshot,
+) -> Result<(), String> {
+    for path in snapshot.handles().filter_map(|handle| handle.object()) {
+        if paths::checkpoint_of(&config.job, path).is_some_and(|owner| owner != (checkpoint, attempt)) {
+            return Err(format!("state in {path}, which goes with another checkpoint"));
+        }
+    }
+    Ok(())
+}

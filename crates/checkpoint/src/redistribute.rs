@@ -1,0 +1,210 @@
+//! Redistribution: which state of a checkpoint goes to which subtask of a job that may have another parallelism.
+//!
+//! Pure: metadata and the new job in, assignment out. Rules are Flink's where they decide about results: key groups by
+//! range, split lists dealt round robin, union lists to everyone.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use highwater_state_api::{KEY_HASH_ID, KeyedStateHandle, MaxParallelism, OperatorList, OperatorUid, ParallelismError};
+
+use crate::operator_lists::{self, take_list};
+use crate::{CheckpointMetadata, OperatorState};
+
+/// Name of the operator list in which a source's readers snapshot their splits, one element a split.
+///
+/// A restore gives these back to the source's enumerator, which hands them out anew.
+pub const READER_SPLITS: &str = "_reader_splits";
+
+/// An operator of the job that is to be restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperatorTarget {
+    /// Its uid.
+    pub uid: OperatorUid,
+    /// The number of subtasks it is to have.
+    pub parallelism: u32,
+    /// The number of key groups that was set for it; `None` when it was not set, and the checkpoint's is adopted.
+    pub max_parallelism: Option<MaxParallelism>,
+}
+
+/// What is restored, by operator. Operators that are not in the checkpoint are not in here: they start empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// The operators.
+    pub operators: BTreeMap<OperatorUid, RestoredOperator>,
+}
+
+/// What one operator gets back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoredOperator {
+    /// Number of key groups, as it was when the checkpoint was taken.
+    pub max_parallelism: MaxParallelism,
+    /// Every subtask had seen the end of its input: the operator has nothing left to do.
+    pub finished: bool,
+    /// What the source's enumerator gets back, if the operator is a source.
+    pub source: Option<RestoredSource>,
+    /// By index, as many as the operator is to have.
+    pub subtasks: Vec<RestoredSubtask>,
+}
+
+/// What the split enumerator of one source gets back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoredSource {
+    /// What the enumerator had written.
+    pub enumerator: Bytes,
+    /// The splits that readers had not read to their end, with positions, in the order of the old subtasks.
+    pub splits: Vec<Bytes>,
+}
+
+/// What one subtask of one operator gets back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoredSubtask {
+    /// Keyed state: of each handle the range and the parts that are this subtask's.
+    pub keyed: Vec<KeyedStateHandle>,
+    /// Operator state, one entry a name, in ascending order of name.
+    pub lists: Vec<OperatorList>,
+    /// The watermark to go on from: no old subtask was behind it. `None` when one had not seen any.
+    pub watermark: Option<i64>,
+}
+
+/// Why a checkpoint cannot be restored into this job. Final: job or checkpoint has to change.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RedistributeError {
+    /// The checkpoint has state that nobody in the job would get.
+    #[error("the checkpoint has state of operators that are not in the job: {}", list(uids))]
+    OperatorsMissing {
+        /// Their uids, in ascending order.
+        uids: Vec<OperatorUid>,
+    },
+    /// The number of key groups was set to another than the state was divided into.
+    #[error("operator {uid}: max parallelism is set to {}, its state was taken with {}", requested.get(), restored.get())]
+    MaxParallelismDiffers {
+        /// The operator.
+        uid: OperatorUid,
+        /// The number of key groups that was set.
+        requested: MaxParallelism,
+        /// The number of key groups of the state.
+        restored: MaxParallelism,
+    },
+    /// There are more subtasks than key groups, or none.
+    #[error("operator {uid} cannot be restored")]
+    Parallelism {
+        /// The operator.
+        uid: OperatorUid,
+        /// The numbers.
+        #[source]
+        source: ParallelismError,
+    },
+    /// Keys were placed by another hash: they would be looked for in the wrong key groups.
+    #[error("the checkpoint's keys were placed by the key hash {found:?}, this release has {expected:?}")]
+    KeyHashDiffers {
+        /// The hash there is.
+        expected: String,
+        /// The hash in the checkpoint.
+        found: String,
+    },
+    /// Subtasks of one operator do not agree on what a list is.
+    #[error("operator {uid}: subtasks disagree on the redistribution or the schema of the list {name:?}")]
+    ListsDisagree {
+        /// The operator.
+        uid: OperatorUid,
+        /// The list.
+        name: String,
+    },
+}
+
+fn list(uids: &[OperatorUid]) -> String {
+    uids.iter().map(OperatorUid::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// Assigns the state of a checkpoint to the operators of a job.
+pub fn redistribute(
+    metadata: &CheckpointMetadata,
+    targets: &[OperatorTarget],
+) -> Result<Assignment, RedistributeError> {
+    let targets: BTreeMap<&OperatorUid, &OperatorTarget> = targets.iter().map(|target| (&target.uid, target)).collect();
+    let mut uids: Vec<OperatorUid> = metadata
+        .operators
+        .iter()
+        .filter(|operator| has_state(operator) && !targets.contains_key(&operator.uid))
+        .map(|operator| operator.uid.clone())
+        .collect();
+    if !uids.is_empty() {
+        uids.sort();
+        return Err(RedistributeError::OperatorsMissing { uids });
+    }
+    if metadata.key_hash != KEY_HASH_ID && metadata.operators.iter().any(is_keyed) {
+        let (expected, found) = (KEY_HASH_ID.to_owned(), metadata.key_hash.clone());
+        return Err(RedistributeError::KeyHashDiffers { expected, found });
+    }
+    let mut operators = BTreeMap::new();
+    for operator in &metadata.operators {
+        if let Some(target) = targets.get(&operator.uid) {
+            operators.insert(operator.uid.clone(), restore(operator, target)?);
+        }
+    }
+    Ok(Assignment { operators })
+}
+
+fn restore(operator: &OperatorState, target: &OperatorTarget) -> Result<RestoredOperator, RedistributeError> {
+    let uid = &operator.uid;
+    let restored = operator.max_parallelism;
+    if let Some(requested) = target.max_parallelism.filter(|requested| *requested != restored) {
+        return Err(RedistributeError::MaxParallelismDiffers { uid: uid.clone(), requested, restored });
+    }
+    restored.check(target.parallelism).map_err(|source| RedistributeError::Parallelism { uid: uid.clone(), source })?;
+
+    let mut old_lists: Vec<Vec<OperatorList>> =
+        operator.subtasks.iter().map(|snapshot| snapshot.lists.clone()).collect();
+    // Readers get their splits from the enumerator, at the same parallelism too: one path, one order.
+    let source = operator.enumerator.as_ref().map(|enumerator| RestoredSource {
+        enumerator: enumerator.clone(),
+        splits: take_list(&mut old_lists, READER_SPLITS),
+    });
+    let lists = operator_lists::redistribute(old_lists, target.parallelism as usize)
+        .map_err(|name| RedistributeError::ListsDisagree { uid: uid.clone(), name })?;
+
+    let watermark = lowest_watermark(operator);
+    let subtasks = (0..target.parallelism)
+        .zip(lists)
+        .map(|(subtask, lists)| RestoredSubtask {
+            keyed: keyed(operator, target.parallelism, subtask),
+            lists,
+            watermark,
+        })
+        .collect();
+    let finished = operator.subtasks.iter().all(|snapshot| snapshot.finished);
+    Ok(RestoredOperator { max_parallelism: restored, finished, source, subtasks })
+}
+
+/// The parts of the old subtasks' keyed state that fall into the range of a new subtask.
+fn keyed(operator: &OperatorState, parallelism: u32, subtask: u32) -> Vec<KeyedStateHandle> {
+    let range = operator.max_parallelism.range_of(subtask, parallelism);
+    let old = operator.subtasks.iter().filter_map(|snapshot| snapshot.keyed.as_ref());
+    old.filter_map(|old| {
+        let range = old.range.intersection(range)?;
+        let parts = old.parts.iter().filter(|part| range.contains(part.group)).copied().collect();
+        Some(KeyedStateHandle { range, parts, ..old.clone() })
+    })
+    .collect()
+}
+
+/// A subtask that has finished holds nothing back; one without a watermark holds back everything.
+fn lowest_watermark(operator: &OperatorState) -> Option<i64> {
+    let of = |snapshot: &crate::OperatorSnapshot| match snapshot.watermark {
+        None if snapshot.finished => Some(i64::MAX),
+        watermark => watermark,
+    };
+    operator.subtasks.iter().map(of).min().flatten()
+}
+
+fn has_state(operator: &OperatorState) -> bool {
+    let has_elements = |list: &OperatorList| !list.elements.is_empty();
+    operator.enumerator.is_some()
+        || operator.subtasks.iter().any(|snapshot| snapshot.keyed.is_some() || snapshot.lists.iter().any(has_elements))
+}
+
+fn is_keyed(operator: &OperatorState) -> bool {
+    operator.subtasks.iter().any(|snapshot| snapshot.keyed.is_some())
+}
