@@ -197,6 +197,20 @@ impl KeyedState {
         Ok(())
     }
 
+    /// The key that is current.
+    ///
+    /// Fails when no key is, and when keys have another type.
+    pub fn current_key<K: Key>(&self) -> Result<&K, StateError> {
+        let rows = self.rows.keys.column.as_any().downcast_ref::<KeyRows<K>>().ok_or(StateError::OtherKeyType)?;
+        rows.key(self.current).ok_or_else(|| StateError::NoCurrentKey { state: "every state".to_owned() })
+    }
+
+    /// The stable hash of the key that is current. Fails when no key is.
+    pub fn current_key_hash(&self) -> Result<KeyHash, StateError> {
+        let hash = self.rows.keys.column.hash(self.current);
+        hash.ok_or_else(|| StateError::NoCurrentKey { state: "every state".to_owned() })
+    }
+
     /// Ends a batch: no key is current, rows without any state are given back, the cache is kept within its bound,
     /// a bounded part of what a finished snapshot left behind is folded back.
     pub fn end_batch(&mut self) -> Result<(), StateError> {

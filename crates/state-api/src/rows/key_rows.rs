@@ -25,6 +25,9 @@ impl OwnedGroups {
 
 /// The keys of all rows, whatever their type.
 pub(crate) trait KeyColumn: Send {
+    /// For the typed side.
+    fn as_any(&self) -> &dyn Any;
+
     /// For the typed side, once a batch.
     fn as_any_mut(&mut self) -> &mut dyn Any;
 
@@ -150,6 +153,11 @@ impl<K: Key> KeyRows<K> {
         Ok(())
     }
 
+    /// The key of a row; `None` when the row is not in use.
+    pub(crate) fn key(&self, row: u32) -> Option<&K> {
+        self.keys.read(row)?.as_ref()
+    }
+
     /// The keys of all rows in use.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &K, KeyHash)> {
         (0..self.row_count).filter_map(|row| {
@@ -165,6 +173,10 @@ impl<K: Key> KeyRows<K> {
 }
 
 impl<K: Key> KeyColumn for KeyRows<K> {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
     fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }
