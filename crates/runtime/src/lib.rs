@@ -1,1 +1,49 @@
-//! Chains, channels, tasks, the coordinator driver and the DataStream API.
+//! The runtime: chains of operators, the channels between them, and the shell that drives the checkpoint protocol.
+//!
+//! * Describing a job: [`StreamExecutionEnvironment`], [`DataStream`], [`KeyedStream`].
+//! * Running it: [`JobHandle`], [`JobResult`].
+//! * Inside: a [`Chain`] is the operators of a task as a value, a [`Subtask`] puts a gate and outputs around it and is
+//!   driven by `step`; the coordinator of `highwater-checkpoint` is driven by the shell in `driver`.
+
+mod attempt;
+pub mod batch;
+mod build;
+mod chain;
+pub mod channel;
+mod clock;
+pub mod control;
+mod data_stream;
+mod driver;
+mod environment;
+mod error;
+mod failpoint;
+mod gate;
+pub mod graph;
+mod io_pool;
+mod job;
+mod metrics;
+pub mod operator;
+pub mod operators;
+pub mod output;
+mod plan;
+mod random;
+pub mod restore;
+mod shell;
+mod snapshot;
+mod split_gate;
+mod subtask;
+mod threads;
+
+pub use build::{AttemptEnvironment, BuiltSubtask, build_subtasks};
+pub use chain::{Chain, FrozenChain};
+pub use clock::{Clock, SystemClock};
+pub use data_stream::{DataStream, DataStreamSink, KeyedStream};
+pub use environment::StreamExecutionEnvironment;
+pub use error::{JobError, TaskError};
+pub use gate::Gate;
+pub use highwater_checkpoint::RestartStrategy;
+pub use job::{JobHandle, JobMonitor, JobOutcome, JobResult, JobStatus, SubtaskStatus};
+pub use metrics::SubtaskMetrics;
+pub use snapshot::{AsyncSnapshot, INLINE_BYTES_MAX, SnapshotExecutor, write_keyed};
+pub use split_gate::SplitGate;
+pub use subtask::{Step, Subtask, SubtaskParts};

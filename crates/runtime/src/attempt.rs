@@ -1,0 +1,315 @@
+//! One attempt: claims the job, starts its subtasks, drives the coordinator, and takes everything down again.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use highwater_checkpoint::{Assignment, AttemptFailure, AttemptStart};
+use highwater_state_api::{CheckpointId, MaxParallelism, OperatorUid, RowSettings, SubtaskId};
+use highwater_stream_api::SinkStart;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use crate::build::{AttemptEnvironment, BuiltSubtask, build_subtasks};
+use crate::control::{Control, ControlSender, Report, Reports};
+use crate::driver::{Input, Job};
+use crate::graph::AnyEnumerator;
+use crate::io_pool::{IoPool, PoolExecutor};
+use crate::job::{Command, RunningSubtask};
+use crate::operator::{OperatorContext, RestoredOperator};
+use crate::restore::{Begun, ClaimedJob, begin_attempt, read_operator, restored_source};
+use crate::shell::Shell;
+use crate::subtask::{Step, Subtask};
+use crate::threads::{self, Parker};
+use crate::{JobError, TaskError, failpoint, random};
+
+/// Records that a subtask works on before it looks up.
+const STEP_RECORDS_MAX: usize = 1024;
+/// Bound of each channel in estimated bytes.
+const CHANNEL_BYTES_MAX: usize = 512 * 1024;
+/// Reports and answers that may wait for the coordinator. Whoever has more waits.
+const INPUTS_MAX: usize = 1024;
+/// How long subtasks have to stop. User code that blocks cannot be stopped: then the job ends without its threads.
+const STOP_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How an attempt ended.
+pub(crate) enum AttemptEnd {
+    Finished,
+    AlreadyFinished,
+    Cancelled,
+    /// The task's name and what went wrong.
+    TaskFailed(String, TaskError),
+    CoordinatorFailed(AttemptFailure),
+}
+
+/// Runs one attempt to its end. An error means that no task was started.
+pub(crate) async fn run_attempt(job: &Job, commands: &mut mpsc::Receiver<Command>) -> Result<AttemptEnd, JobError> {
+    let targets = job.targets()?;
+    let claimed =
+        match begin_attempt(&*job.storage, &job.name, &targets, job.config.retain.max(1), random::nonce()).await? {
+            Begun::Finished => return Ok(AttemptEnd::AlreadyFinished),
+            Begun::Claimed(claimed) => *claimed,
+        };
+    let ClaimedJob { start, restored, max_parallelism } = claimed;
+    let restored_from = restored.as_ref().map(|(checkpoint, _)| *checkpoint);
+    {
+        let mut board = job.board.lock();
+        board.status.attempt = Some(start.attempt);
+        board.status.restored_from = restored_from;
+    }
+    match restored_from {
+        Some(checkpoint) => {
+            tracing::info!(target: "highwater::job", job = %job.name, attempt = %start.attempt, %checkpoint, "restoring");
+        }
+        None => {
+            tracing::info!(target: "highwater::job", job = %job.name, attempt = %start.attempt, "starting from nothing");
+        }
+    }
+    start_sinks(job, &start, restored_from)?;
+    let enumerators = create_enumerators(job, restored.as_ref())?;
+    let contexts = read_contexts(job, &start, restored.as_ref(), &max_parallelism).await?;
+    failpoint::hit(failpoint::DURING_RECOVERY);
+
+    let (sender, inputs) = mpsc::channel(INPUTS_MAX);
+    let pool = IoPool::new(Handle::current(), sender.clone());
+    let running = start_subtasks(job, &start, restored_from, &max_parallelism, contexts, &pool, &sender)?;
+    drop(sender);
+    let controls = running.controls.clone();
+    let mut shell = Shell::new(job, start, &max_parallelism, controls, enumerators, pool, inputs);
+    let end = shell.run(commands).await;
+    running.stop(job, &mut shell).await?;
+    Ok(end)
+}
+
+fn start_sinks(job: &Job, start: &AttemptStart, restored: Option<CheckpointId>) -> Result<(), JobError> {
+    for operator in job.graph.tasks.iter().flat_map(|task| &task.operators) {
+        let Some(sink) = &operator.sink else { continue };
+        sink.start(&SinkStart { job: &job.name, attempt: start.attempt, restored })
+            .map_err(|source| JobError::Start { operator: operator.uid.to_string(), source })?;
+    }
+    Ok(())
+}
+
+/// The split enumerators, by the index of their task.
+pub(crate) type Enumerators = BTreeMap<u32, (OperatorUid, Box<dyn AnyEnumerator>)>;
+
+fn create_enumerators(job: &Job, restored: Option<&(CheckpointId, Assignment)>) -> Result<Enumerators, JobError> {
+    let mut enumerators = Enumerators::new();
+    for (task, uid, source) in job.graph.sources() {
+        let state = restored.and_then(|(_, assignment)| restored_source(assignment, uid));
+        let enumerator = match state {
+            Some(state) => source.restore_enumerator(&state.enumerator, &state.splits),
+            None => source.create_enumerator(),
+        };
+        let enumerator = enumerator.map_err(|source| JobError::Start { operator: uid.to_string(), source })?;
+        enumerators.insert(task as u32, (uid.clone(), enumerator));
+    }
+    Ok(enumerators)
+}
+
+type Contexts = BTreeMap<SubtaskId, BTreeMap<OperatorUid, OperatorContext>>;
+
+/// Reads and checks the state of every subtask.
+async fn read_contexts(
+    job: &Job,
+    start: &AttemptStart,
+    restored: Option<&(CheckpointId, Assignment)>,
+    max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
+) -> Result<Contexts, JobError> {
+    let hash_seed = random::nonce();
+    let mut contexts = Contexts::new();
+    for (task, node) in job.graph.tasks.iter().enumerate() {
+        for subtask in 0..node.parallelism {
+            let mut operators = BTreeMap::new();
+            for operator in &node.operators {
+                let restored = match restored {
+                    Some((checkpoint, assignment)) => match assignment.operators.get(&operator.uid) {
+                        Some(state) => {
+                            let share = &state.subtasks[subtask as usize];
+                            let read = read_operator(&*job.storage, *checkpoint, share, state.finished).await;
+                            Some(read.map_err(|error| restore_failed(*checkpoint, error))?)
+                        }
+                        None => None,
+                    },
+                    None => None,
+                };
+                operators.insert(
+                    operator.uid.clone(),
+                    context(job, start, &operator.uid, subtask, node.parallelism, max_parallelism, restored, hash_seed),
+                );
+            }
+            contexts.insert(SubtaskId { task: task as u32, subtask }, operators);
+        }
+    }
+    Ok(contexts)
+}
+
+fn restore_failed(checkpoint: CheckpointId, error: highwater_state_api::StorageError) -> JobError {
+    if error.is_transient() { JobError::Storage(error) } else { JobError::Restore { checkpoint, source: error.into() } }
+}
+
+#[expect(clippy::too_many_arguments, reason = "it only puts them side by side")]
+fn context(
+    job: &Job,
+    start: &AttemptStart,
+    uid: &OperatorUid,
+    subtask: u32,
+    parallelism: u32,
+    max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
+    restored: Option<RestoredOperator>,
+    hash_seed: u64,
+) -> OperatorContext {
+    OperatorContext {
+        job: job.name.clone(),
+        attempt: start.attempt,
+        uid: uid.clone(),
+        subtask,
+        parallelism,
+        max_parallelism: max_parallelism[uid],
+        state_backend: job.state_backend.clone(),
+        row_settings: RowSettings { cached_rows_max: job.config.cached_rows_max, hash_seed },
+        now: job.clock.monotonic(),
+        restored,
+    }
+}
+
+/// The subtasks of an attempt, each on its thread.
+struct RunningSubtasks {
+    controls: BTreeMap<SubtaskId, ControlSender>,
+    threads: Vec<(SubtaskId, JoinHandle<()>)>,
+}
+
+fn start_subtasks(
+    job: &Job,
+    start: &AttemptStart,
+    restored: Option<CheckpointId>,
+    max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
+    mut contexts: Contexts,
+    pool: &IoPool,
+    inputs: &mpsc::Sender<Input>,
+) -> Result<RunningSubtasks, JobError> {
+    let parkers: BTreeMap<SubtaskId, Arc<Parker>> = contexts.keys().map(|id| (*id, Arc::default())).collect();
+    let environment = AttemptEnvironment {
+        job: job.name.clone(),
+        attempt: start.attempt,
+        restored,
+        max_parallelism,
+        channel_bytes_max: CHANNEL_BYTES_MAX,
+        executor: Arc::new(PoolExecutor { pool: pool.clone(), storage: job.storage.clone() }),
+        waker: &|id| parkers[&id].waker(),
+        reports: &|_| Box::new(ReportSender(inputs.clone())),
+    };
+    let built = build_subtasks(&job.graph, &environment)
+        .map_err(|source| JobError::Start { operator: "of a task".to_owned(), source })?;
+    let mut running = RunningSubtasks { controls: BTreeMap::new(), threads: Vec::new() };
+    let mut board = Vec::with_capacity(built.len());
+    for BuiltSubtask { subtask, control, metrics } in built {
+        let id = subtask.id();
+        let head = &job.graph.tasks[id.task as usize].operators[0];
+        let (operator, is_source) = (head.uid.clone(), head.source.is_some());
+        board.push(RunningSubtask { operator, subtask: id.subtask, is_source, metrics, covered: 0 });
+        running.controls.insert(id, control);
+        let task = SubtaskThread {
+            subtask,
+            contexts: contexts.remove(&id).unwrap_or_default(),
+            parker: parkers[&id].clone(),
+            reports: ReportSender(inputs.clone()),
+            clock: job.clock.clone(),
+            name: job.graph.task_name(id.task as usize),
+        };
+        let thread = threads::spawn(format!("{}-{id}", job.name), move || task.run());
+        running.threads.push((id, thread.map_err(|error| JobError::Threads(error.to_string()))?));
+    }
+    job.board.lock().running = board;
+    Ok(running)
+}
+
+impl RunningSubtasks {
+    /// Tells every subtask to stop and waits for the threads.
+    async fn stop(self, job: &Job, shell: &mut Shell<'_>) -> Result<(), JobError> {
+        for control in self.controls.values() {
+            control.send(Control::Cancel);
+        }
+        let expected = self.threads.len();
+        if tokio::time::timeout(STOP_DEADLINE, shell.all_stopped(expected)).await.is_err() {
+            let stuck = self.threads.iter().filter(|(_, thread)| !thread.is_finished());
+            let names: Vec<String> =
+                stuck.map(|(id, _)| format!("{} ({})", job.graph.task_name(id.task as usize), id.subtask)).collect();
+            return Err(JobError::Threads(format!(
+                "these tasks did not stop within {} s, their code blocks: {}",
+                STOP_DEADLINE.as_secs(),
+                names.join(", ")
+            )));
+        }
+        for (_, thread) in self.threads {
+            // The thread has said that it is done; a panic in it was reported as the failure of its task.
+            let _ = thread.join();
+        }
+        Ok(())
+    }
+}
+
+struct ReportSender(mpsc::Sender<Input>);
+
+impl Reports for ReportSender {
+    fn report(&self, report: Report) {
+        // The coordinator is gone when its attempt is over; then nobody waits for the report.
+        let _ = self.0.blocking_send(Input::Report(report));
+    }
+}
+
+/// What the thread of a subtask owns.
+struct SubtaskThread {
+    subtask: Subtask,
+    contexts: BTreeMap<OperatorUid, OperatorContext>,
+    parker: Arc<Parker>,
+    reports: ReportSender,
+    clock: Arc<dyn crate::Clock>,
+    name: String,
+}
+
+impl SubtaskThread {
+    fn run(mut self) {
+        let id = self.subtask.id();
+        // Nothing of the subtask is looked at again after a panic.
+        let result = catch_unwind(AssertUnwindSafe(|| self.steps()));
+        let error = match result {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error,
+            Err(panic) => TaskError::Panic { task: self.name, message: message_of(&*panic) },
+        };
+        self.reports.report(Report::Failed(id, error));
+    }
+
+    fn steps(&mut self) -> Result<(), TaskError> {
+        let contexts = &mut self.contexts;
+        let context = |uid: &OperatorUid| contexts.remove(uid).expect("every operator of the graph has a context");
+        self.subtask.open(context)?;
+        loop {
+            match self.subtask.step(self.clock.monotonic(), STEP_RECORDS_MAX)? {
+                Step::Progress => {}
+                Step::Waits(until) => {
+                    let timeout = until.map(|until| until.saturating_sub(self.clock.monotonic()));
+                    self.parker.park(timeout);
+                }
+                Step::Stopped => return Ok(()),
+            }
+        }
+    }
+}
+
+fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}
+
+/// A split on its way to a reader.
+pub(crate) fn assign_split(split: Option<Bytes>) -> Control {
+    match split {
+        Some(split) => Control::AddSplit(split),
+        None => Control::NoMoreSplits,
+    }
+}

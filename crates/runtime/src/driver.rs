@@ -1,0 +1,150 @@
+//! The driver of a job: starts attempts, restarts them, and reports how the job ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater_checkpoint::{OperatorTarget, RestartDecision, RestartStrategy, Restarter};
+use highwater_state_api::{CheckpointStorage, JobName, MaxParallelism, StateBackend};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::attempt::{AttemptEnd, run_attempt};
+use crate::clock::{Clock, SystemClock};
+use crate::control::Report;
+use crate::graph::JobGraph;
+use crate::job::{Command, JobHandle, JobOutcome, JobResult, StatusBoard};
+use crate::plan::JobConfig;
+use crate::{JobError, threads};
+
+/// How many restarts there are when checkpointing is enabled and no strategy was set.
+const DEFAULT_RESTARTS: u32 = 10;
+/// How long to wait before each of them.
+const DEFAULT_RESTART_DELAY_MS: u64 = 1_000;
+/// Threads that wait for storage at most.
+const IO_THREADS_MAX: usize = 8;
+
+/// What reaches the coordinator of an attempt.
+pub(crate) enum Input {
+    /// A subtask, or the asynchronous half of its snapshot, says something.
+    Report(Report),
+    /// An action was carried out.
+    Event(highwater_checkpoint::Event),
+}
+
+/// A job that was checked and can be run.
+pub(crate) struct Job {
+    pub(crate) name: JobName,
+    pub(crate) graph: JobGraph,
+    pub(crate) config: JobConfig,
+    pub(crate) state_backend: Arc<dyn StateBackend>,
+    pub(crate) storage: Arc<dyn CheckpointStorage>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) board: Arc<StatusBoard>,
+}
+
+impl Job {
+    /// What the operators of the job want of a checkpoint.
+    pub(crate) fn targets(&self) -> Result<Vec<OperatorTarget>, JobError> {
+        let invalid = |error: highwater_state_api::ParallelismError| JobError::Invalid(error.to_string());
+        let max_parallelism = self.config.max_parallelism.map(MaxParallelism::new).transpose().map_err(invalid)?;
+        let tasks = self.graph.tasks.iter();
+        let targets = tasks.flat_map(|task| {
+            task.operators.iter().map(move |operator| OperatorTarget {
+                uid: operator.uid.clone(),
+                parallelism: task.parallelism,
+                max_parallelism,
+            })
+        });
+        Ok(targets.collect())
+    }
+}
+
+/// Starts a job on threads of its own.
+pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, JobError> {
+    if cfg!(panic = "abort") {
+        let reason = "it was built with `panic = \"abort\"`: a panic in one task would end the process; use `unwind`";
+        return Err(JobError::Invalid(reason.to_owned()));
+    }
+    let missing = |what: &str| JobError::Invalid(format!("no {what} is set: call `set_state_backend` first"));
+    let board = Arc::new(StatusBoard::default());
+    let job = Job {
+        name: JobName::new(&config.name).map_err(|error| JobError::Invalid(error.to_string()))?,
+        state_backend: config.state_backend.clone().ok_or_else(|| missing("state backend"))?,
+        storage: config.checkpoint_storage.clone().ok_or_else(|| missing("checkpoint storage"))?,
+        graph,
+        config,
+        clock: Arc::new(SystemClock::new()),
+        board: board.clone(),
+    };
+    let io_threads = (job.graph.subtasks() + 1).min(IO_THREADS_MAX);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(io_threads)
+        .thread_name(format!("{}-io", job.name))
+        .build()
+        .map_err(|error| JobError::Threads(error.to_string()))?;
+    let (send_result, result) = oneshot::channel();
+    let (commands, receive_commands) = mpsc::channel(16);
+    // The runtime lives on a thread of its own, so that a job can be started from asynchronous code too.
+    threads::spawn(format!("{}-coordinator", job.name), move || {
+        let result = runtime.block_on(run(&job, receive_commands));
+        // The owner of the job may have dropped its handle.
+        let _ = send_result.send(result);
+    })
+    .map_err(|error| JobError::Threads(error.to_string()))?;
+    Ok(JobHandle { result, commands, board })
+}
+
+/// Runs attempts until one finishes the job or there is to be no other.
+async fn run(job: &Job, mut commands: mpsc::Receiver<Command>) -> Result<JobResult, JobError> {
+    let strategy = job.config.restart.unwrap_or(match job.config.checkpoint_interval {
+        Some(_) => RestartStrategy::FixedDelay { attempts: DEFAULT_RESTARTS, delay_ms: DEFAULT_RESTART_DELAY_MS },
+        None => RestartStrategy::None,
+    });
+    let mut restarter = Restarter::new(strategy);
+    let finished = |outcome| Ok(JobResult { outcome, status: job.board.status() });
+    loop {
+        let (error, may_restart) = match run_attempt(job, &mut commands).await {
+            Ok(AttemptEnd::Finished) => return finished(JobOutcome::Finished),
+            Ok(AttemptEnd::AlreadyFinished) => return finished(JobOutcome::AlreadyFinished),
+            Ok(AttemptEnd::Cancelled) => return Err(JobError::Cancelled),
+            Ok(AttemptEnd::TaskFailed(task, source)) => {
+                (JobError::Task { task, restarts: restarter.failures(), source }, true)
+            }
+            Ok(AttemptEnd::CoordinatorFailed(failure)) => {
+                let is_fenced = matches!(failure, highwater_checkpoint::AttemptFailure::Fenced { .. });
+                (JobError::Coordinator(failure), !is_fenced)
+            }
+            Err(JobError::Storage(error)) => (JobError::Storage(error), true),
+            Err(error) => (error, false),
+        };
+        if !may_restart {
+            return Err(error);
+        }
+        let now = job.clock.now();
+        let RestartDecision::Restart { at_ms } = restarter.on_failure(now) else { return Err(error) };
+        let delay = Duration::from_millis(at_ms.saturating_sub(now.monotonic_ms));
+        tracing::warn!(
+            target: "highwater::job",
+            job = %job.name,
+            error = crate::error::chain_of(&error),
+            delay_ms = delay.as_millis() as u64,
+            "the attempt failed and will be followed by another"
+        );
+        job.board.lock().restarting();
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            () = cancelled(&mut commands) => return Err(JobError::Cancelled),
+        }
+    }
+}
+
+async fn cancelled(commands: &mut mpsc::Receiver<Command>) {
+    loop {
+        match commands.recv().await {
+            Some(Command::Cancel) => return,
+            Some(Command::TriggerCheckpoint) => {}
+            // The handle was dropped: nobody will cancel any more.
+            None => std::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The environment: where a job is described, configured and started.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater_checkpoint::RestartStrategy;
+use highwater_state_api::{BackendPairing, CheckpointStorage, StateBackend};
+use highwater_stream_api::Source;
+
+use crate::data_stream::DataStream;
+use crate::job::{JobHandle, JobResult};
+use crate::plan::{Node, NodeKind, Plan};
+use crate::{JobError, driver};
+
+/// Describes a job and starts it. The name is the one under which the job resumes.
+///
+/// Nothing here is global: two environments, and the jobs started from them, never meet.
+pub struct StreamExecutionEnvironment {
+    plan: Rc<RefCell<Plan>>,
+}
+
+impl StreamExecutionEnvironment {
+    /// An environment for the job `name`. A name that cannot be one is reported when the job is started.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { plan: Rc::new(RefCell::new(Plan::new(name.into()))) }
+    }
+
+    /// Sets how state is held and where snapshots go, as a pair.
+    pub fn set_state_backend(&self, pairing: impl Into<BackendPairing>) -> &Self {
+        let BackendPairing { state_backend, checkpoint_storage } = pairing.into();
+        let mut plan = self.plan.borrow_mut();
+        plan.config.state_backend = Some(state_backend);
+        plan.config.checkpoint_storage = Some(checkpoint_storage);
+        drop(plan);
+        self
+    }
+
+    /// Sets how state is held, alone.
+    pub fn set_keyed_state_backend(&self, backend: impl StateBackend + 'static) -> &Self {
+        self.plan.borrow_mut().config.state_backend = Some(Arc::new(backend));
+        self
+    }
+
+    /// Sets where snapshots go, alone.
+    pub fn set_checkpoint_storage(&self, storage: Arc<dyn CheckpointStorage>) -> &Self {
+        self.plan.borrow_mut().config.checkpoint_storage = Some(storage);
+        self
+    }
+
+    /// Takes a checkpoint at this interval. Without it there is one checkpoint only: the last, when the input has ended.
+    pub fn enable_checkpointing(&self, interval: Duration) -> &Self {
+        self.plan.borrow_mut().config.checkpoint_interval = Some(interval);
+        self
+    }
+
+    /// How long a checkpoint may take before it is given up. Default: 10 minutes.
+    pub fn set_checkpoint_timeout(&self, timeout: Duration) -> &Self {
+        self.plan.borrow_mut().config.checkpoint_timeout = timeout;
+        self
+    }
+
+    /// How much time at least lies between the end of a checkpoint and the start of the next. Default: none.
+    pub fn set_min_pause_between_checkpoints(&self, pause: Duration) -> &Self {
+        self.plan.borrow_mut().config.min_pause = pause;
+        self
+    }
+
+    /// How many checkpoints in a row may fail before the job does. Default: 0.
+    pub fn set_tolerable_checkpoint_failures(&self, number: u32) -> &Self {
+        self.plan.borrow_mut().config.tolerable_failures = number;
+        self
+    }
+
+    /// How many complete checkpoints are kept. Default: 1.
+    pub fn set_max_retained_checkpoints(&self, number: usize) -> &Self {
+        self.plan.borrow_mut().config.retain = number;
+        self
+    }
+
+    /// What happens when a task fails. Default: 10 restarts, one second apart, when checkpointing is enabled; none
+    /// otherwise.
+    pub fn set_restart_strategy(&self, strategy: RestartStrategy) -> &Self {
+        self.plan.borrow_mut().config.restart = Some(strategy);
+        self
+    }
+
+    /// Number of subtasks of each task. Default: 1. May differ from start to start.
+    pub fn set_parallelism(&self, parallelism: u32) -> &Self {
+        self.plan.borrow_mut().config.parallelism = parallelism;
+        self
+    }
+
+    /// Number of key groups: the upper limit of the parallelism for the life of the job's state. Default: derived from
+    /// the parallelism of the first start, and from then on what the restored state has.
+    pub fn set_max_parallelism(&self, max_parallelism: u32) -> &Self {
+        self.plan.borrow_mut().config.max_parallelism = Some(max_parallelism);
+        self
+    }
+
+    /// For backends that keep bytes: how many rows of deserialised values are cached in each subtask. Default: 65,536;
+    /// 0 turns the cache off.
+    pub fn set_cached_rows_max(&self, rows: usize) -> &Self {
+        self.plan.borrow_mut().config.cached_rows_max = rows;
+        self
+    }
+
+    /// A stream of what a source reads.
+    pub fn from_source<S: Source>(&self, source: S) -> DataStream<S::Out> {
+        let node = Node::new(NodeKind::source(Arc::new(source)), None);
+        let id = self.plan.borrow_mut().add(node);
+        DataStream::new(self.plan.clone(), id)
+    }
+
+    /// Runs the job to its end on threads of its own, and waits for it.
+    pub fn execute(&self) -> Result<JobResult, JobError> {
+        self.execute_async()?.wait()
+    }
+
+    /// Starts the job on threads of its own.
+    pub fn execute_async(&self) -> Result<JobHandle, JobError> {
+        let (graph, config) = self.plan.borrow().build()?;
+        driver::start(graph, config)
+    }
+}

@@ -1,0 +1,137 @@
+//! What can go wrong in a task and in a job.
+
+use highwater_checkpoint::AttemptFailure;
+use highwater_state_api::{BoxedError, CheckpointId, OperatorUid, StateError, StorageError};
+use highwater_stream_api::CommitError;
+
+/// An error of one task. It ends the attempt; the restart strategy decides what follows.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TaskError {
+    /// User code returned an error.
+    #[error("operator {operator:?} failed while it was to {activity}")]
+    User {
+        /// The operator's uid.
+        operator: String,
+        /// What it was asked to do.
+        activity: &'static str,
+        /// What it said.
+        #[source]
+        source: BoxedError,
+    },
+    /// State could not be read or written.
+    #[error("state of operator {operator:?} failed")]
+    State {
+        /// The operator's uid.
+        operator: String,
+        /// The cause.
+        #[source]
+        source: StateError,
+    },
+    /// A prepared transaction could not be committed.
+    #[error("operator {operator:?} could not commit a transaction")]
+    Commit {
+        /// The operator's uid.
+        operator: String,
+        /// The cause.
+        #[source]
+        source: CommitError,
+    },
+    /// Records in flight could not be encoded or decoded.
+    #[error("records in flight: {0}")]
+    InFlight(String),
+    /// A batch holds records of another type than its consumer takes.
+    #[error("a batch does not hold records of type {expected}")]
+    OtherRecordType {
+        /// The type that the consumer takes.
+        expected: &'static str,
+    },
+    /// The task panicked.
+    #[error("task {task} panicked: {message}")]
+    Panic {
+        /// The task.
+        task: String,
+        /// The panic's message.
+        message: String,
+    },
+}
+
+impl TaskError {
+    pub(crate) fn in_flight(error: bincode::Error) -> Self {
+        Self::InFlight(error.to_string())
+    }
+
+    pub(crate) fn user(operator: &OperatorUid, activity: &'static str) -> impl FnOnce(BoxedError) -> Self {
+        move |source| Self::User { operator: operator.to_string(), activity, source }
+    }
+
+    pub(crate) fn state(operator: &OperatorUid) -> impl FnOnce(StateError) -> Self {
+        move |source| Self::State { operator: operator.to_string(), source }
+    }
+}
+
+/// An error of a job: it has ended, or never began.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// The job was described in a way that cannot run. A mistake in the program; nothing was started.
+    #[error("the job cannot run: {0}")]
+    Invalid(String),
+    /// State of a checkpoint does not fit the job.
+    #[error("checkpoint {checkpoint} cannot be restored")]
+    Restore {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// The cause.
+        #[source]
+        source: BoxedError,
+    },
+    /// The checkpoint storage failed while the job was starting. Nothing was started: a storage that fails is never
+    /// taken for one that is empty.
+    #[error("the checkpoint storage failed at the start of the job")]
+    Storage(#[from] StorageError),
+    /// What is in the job log cannot be.
+    #[error("the job log is damaged")]
+    Log(#[source] BoxedError),
+    /// A sink or source refused to start.
+    #[error("operator {operator:?} cannot start")]
+    Start {
+        /// The operator's uid.
+        operator: String,
+        /// The cause.
+        #[source]
+        source: BoxedError,
+    },
+    /// A task failed and was not restarted any more.
+    #[error("task {task} failed, and the restart strategy gave up after {restarts} restarts")]
+    Task {
+        /// The task.
+        task: String,
+        /// How often the job was restarted before.
+        restarts: u32,
+        /// The cause.
+        #[source]
+        source: TaskError,
+    },
+    /// The coordinator ended the attempt.
+    #[error("the attempt was ended by its coordinator")]
+    Coordinator(#[source] AttemptFailure),
+    /// The job was cancelled.
+    #[error("the job was cancelled")]
+    Cancelled,
+    /// A thread of the job could not be started or was lost.
+    #[error("the job's threads failed: {0}")]
+    Threads(String),
+}
+
+/// An error and its causes in one line.
+pub(crate) fn chain_of(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,163 @@
+//! The job graph: tasks, each a chain of operators with a parallelism, and the edges between them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use highwater_state_api::{BincodeSerializer, BoxedError, MaxParallelism, OperatorUid, Serializer, State};
+use highwater_stream_api::{Sink, SinkStart, Source, SplitAssignment, SplitEnumerator};
+
+use crate::channel::{BatchDecoder, ChannelSender};
+use crate::operator::Operator;
+use crate::output::Output;
+
+/// Makes an operator for one subtask; called once for each subtask in every attempt.
+pub type OperatorFactory = Arc<dyn Fn(u32) -> Result<Box<dyn Operator>, BoxedError> + Send + Sync>;
+
+/// Makes the output of one subtask over the channels of an edge.
+pub type OutputFactory = Arc<dyn Fn(Vec<ChannelSender>, MaxParallelism) -> Box<dyn Output> + Send + Sync>;
+
+/// What a job runs.
+#[derive(Clone, Default)]
+pub struct JobGraph {
+    /// The tasks; sources come before what they feed.
+    pub tasks: Vec<TaskNode>,
+    /// The edges.
+    pub edges: Vec<EdgeNode>,
+}
+
+/// A chain of operators that runs in a number of subtasks.
+#[derive(Clone)]
+pub struct TaskNode {
+    /// Number of subtasks.
+    pub parallelism: u32,
+    /// The operators, in order.
+    pub operators: Vec<OperatorNode>,
+}
+
+/// One operator of a task.
+#[derive(Clone)]
+pub struct OperatorNode {
+    /// Its identity.
+    pub uid: OperatorUid,
+    /// Makes it.
+    pub factory: OperatorFactory,
+    /// The source behind it, if it is one.
+    pub source: Option<Arc<dyn AnySource>>,
+    /// The sink behind it, if it is one.
+    pub sink: Option<Arc<dyn AnySink>>,
+}
+
+/// An edge between two tasks.
+#[derive(Clone)]
+pub struct EdgeNode {
+    /// Index of the task that sends.
+    pub from: usize,
+    /// Index of the task that receives.
+    pub to: usize,
+    /// Which subtasks are connected.
+    pub pattern: EdgePattern,
+    /// Makes the sending side.
+    pub output: OutputFactory,
+    /// Reads records in flight back.
+    pub decode: BatchDecoder,
+}
+
+/// Which subtasks an edge connects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EdgePattern {
+    /// Each subtask to the one with its index; both tasks have the same parallelism.
+    Forward,
+    /// Each subtask to every one.
+    AllToAll,
+}
+
+impl JobGraph {
+    /// Number of subtasks of the whole job.
+    pub fn subtasks(&self) -> usize {
+        self.tasks.iter().map(|task| task.parallelism as usize).sum()
+    }
+
+    /// The tasks whose head is a source, with the uid and the source.
+    pub fn sources(&self) -> impl Iterator<Item = (usize, &OperatorUid, &Arc<dyn AnySource>)> {
+        self.tasks.iter().enumerate().filter_map(|(index, task)| {
+            let head = &task.operators[0];
+            head.source.as_ref().map(|source| (index, &head.uid, source))
+        })
+    }
+
+    /// The name of a task for people: the uids of its operators.
+    pub fn task_name(&self, task: usize) -> String {
+        let uids: Vec<&str> = self.tasks[task].operators.iter().map(|operator| operator.uid.as_str()).collect();
+        uids.join(" -> ")
+    }
+}
+
+/// A source of any type.
+pub trait AnySource: Send + Sync {
+    /// The enumerator of a job that starts from nothing.
+    fn create_enumerator(&self) -> Result<Box<dyn AnyEnumerator>, BoxedError>;
+
+    /// The enumerator of a restored job; `returned` are the splits that readers had, serialised.
+    fn restore_enumerator(&self, state: &[u8], returned: &[Bytes]) -> Result<Box<dyn AnyEnumerator>, BoxedError>;
+}
+
+/// A split enumerator of any type; splits are serialised.
+pub trait AnyEnumerator: Send {
+    /// The next split for a subtask; `None` when there are no more.
+    fn next_split(&mut self, subtask: u32) -> Result<Option<Bytes>, BoxedError>;
+
+    /// The enumerator's state.
+    fn snapshot(&self) -> Result<Vec<u8>, BoxedError>;
+}
+
+/// A source as [`AnySource`].
+pub struct ErasedSource<S>(pub Arc<S>);
+
+struct ErasedEnumerator<E>(E);
+
+impl<S: Source> AnySource for ErasedSource<S> {
+    fn create_enumerator(&self) -> Result<Box<dyn AnyEnumerator>, BoxedError> {
+        Ok(Box::new(ErasedEnumerator(self.0.create_enumerator()?)))
+    }
+
+    fn restore_enumerator(&self, state: &[u8], returned: &[Bytes]) -> Result<Box<dyn AnyEnumerator>, BoxedError> {
+        let mut enumerator = self.0.restore_enumerator(state)?;
+        let serializer = BincodeSerializer::default();
+        let splits: Result<Vec<S::Split>, _> = returned.iter().map(|split| serializer.deserialize(split)).collect();
+        enumerator.add_splits_back(splits?);
+        Ok(Box::new(ErasedEnumerator(enumerator)))
+    }
+}
+
+impl<E> AnyEnumerator for ErasedEnumerator<E>
+where
+    E: SplitEnumerator + 'static,
+    E::Split: State,
+{
+    fn next_split(&mut self, subtask: u32) -> Result<Option<Bytes>, BoxedError> {
+        match self.0.next_split(subtask)? {
+            SplitAssignment::NoMoreSplits => Ok(None),
+            SplitAssignment::Split(split) => {
+                let mut bytes = Vec::new();
+                BincodeSerializer::default().serialize(&split, &mut bytes)?;
+                Ok(Some(Bytes::from(bytes)))
+            }
+        }
+    }
+
+    fn snapshot(&self) -> Result<Vec<u8>, BoxedError> {
+        self.0.snapshot()
+    }
+}
+
+/// A sink of any type.
+pub trait AnySink: Send + Sync {
+    /// See [`Sink::start`].
+    fn start(&self, start: &SinkStart<'_>) -> Result<(), BoxedError>;
+}
+
+impl<S: Sink> AnySink for S {
+    fn start(&self, start: &SinkStart<'_>) -> Result<(), BoxedError> {
+        Sink::start(self, start)
+    }
+}

@@ -1,0 +1,57 @@
+//! Where storage is waited for: a bounded pool of threads beside the coordinator's.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use highwater_state_api::CheckpointStorage;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use crate::control::Report;
+use crate::driver::Input;
+use crate::snapshot::{AsyncSnapshot, SnapshotExecutor};
+
+/// Runs work that waits for storage. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct IoPool {
+    runtime: Handle,
+    inputs: mpsc::Sender<Input>,
+}
+
+impl IoPool {
+    /// A pool on the blocking threads of a tokio runtime, which bounds their number. What work results in goes to
+    /// `inputs`.
+    pub(crate) fn new(runtime: Handle, inputs: mpsc::Sender<Input>) -> Self {
+        Self { runtime, inputs }
+    }
+
+    /// Runs work; what it returns goes to the coordinator.
+    pub(crate) fn submit(&self, work: impl Future<Output = Option<Input>> + Send + 'static) {
+        let (runtime, inputs) = (self.runtime.clone(), self.inputs.clone());
+        // Storage may block its thread, and state is serialised here: neither belongs on the coordinator's thread.
+        self.runtime.spawn_blocking(move || {
+            runtime.block_on(async move {
+                if let Some(input) = work.await {
+                    // The coordinator is gone when its attempt is over; then nobody waits for the answer.
+                    let _ = inputs.send(input).await;
+                }
+            });
+        });
+    }
+}
+
+/// Writes snapshots on an [`IoPool`].
+pub(crate) struct PoolExecutor {
+    pub(crate) pool: IoPool,
+    pub(crate) storage: Arc<dyn CheckpointStorage>,
+}
+
+impl SnapshotExecutor for PoolExecutor {
+    fn submit(&self, snapshot: AsyncSnapshot) {
+        let storage = self.storage.clone();
+        self.pool.submit(async move {
+            let report: Report = snapshot.write(&*storage).await;
+            Some(Input::Report(report))
+        });
+    }
+}

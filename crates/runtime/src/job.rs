@@ -1,0 +1,200 @@
+//! A running job as its owner sees it: handle, status and result.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use highwater_state_api::{Attempt, CheckpointId, OperatorUid};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::JobError;
+use crate::metrics::SubtaskMetrics;
+
+/// A job that was started. Waited for with [`JobHandle::wait`], or awaited. Dropping it lets the job run on.
+#[derive(Debug)]
+pub struct JobHandle {
+    pub(crate) result: oneshot::Receiver<Result<JobResult, JobError>>,
+    pub(crate) commands: mpsc::Sender<Command>,
+    pub(crate) board: Arc<StatusBoard>,
+}
+
+/// What the owner of a job asks of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Command {
+    Cancel,
+    TriggerCheckpoint,
+}
+
+impl JobHandle {
+    /// Waits until the job has ended. Must not be called from asynchronous code, which can await the handle instead.
+    pub fn wait(self) -> Result<JobResult, JobError> {
+        self.result.blocking_recv().unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// Asks the job to stop where it is. It goes on from its last checkpoint when it is started again.
+    pub fn cancel(&self) {
+        // A full queue means that commands are not read any more or that many are waiting: a job that is ending.
+        let _ = self.commands.try_send(Command::Cancel);
+    }
+
+    /// Asks for a checkpoint now.
+    pub fn trigger_checkpoint(&self) {
+        let _ = self.commands.try_send(Command::TriggerCheckpoint);
+    }
+
+    /// How the job stands now.
+    pub fn status(&self) -> JobStatus {
+        self.board.status()
+    }
+
+    /// Something that tells how the job stands, also after this handle was consumed.
+    pub fn monitor(&self) -> JobMonitor {
+        JobMonitor(self.board.clone())
+    }
+}
+
+impl Future for JobHandle {
+    type Output = Result<JobResult, JobError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.result).poll(cx).map(|result| result.unwrap_or_else(|_| Err(lost())))
+    }
+}
+
+fn lost() -> JobError {
+    JobError::Threads("the coordinator's thread was lost".to_owned())
+}
+
+/// Tells how a job stands.
+#[derive(Debug, Clone)]
+pub struct JobMonitor(Arc<StatusBoard>);
+
+impl JobMonitor {
+    /// How the job stands now.
+    pub fn status(&self) -> JobStatus {
+        self.0.status()
+    }
+}
+
+/// How a job ended without an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobOutcome {
+    /// All input was processed.
+    Finished,
+    /// All input had been processed before: nothing was done.
+    AlreadyFinished,
+}
+
+/// The result of a job.
+#[derive(Debug, Clone)]
+pub struct JobResult {
+    /// How it ended.
+    pub outcome: JobOutcome,
+    /// How it stood then.
+    pub status: JobStatus,
+}
+
+/// How a job stands. Counters are of this process; they are not part of checkpoints.
+#[derive(Debug, Clone, Default)]
+pub struct JobStatus {
+    /// The attempt that is running, or ran last.
+    pub attempt: Option<Attempt>,
+    /// The checkpoint that the attempt went on from.
+    pub restored_from: Option<CheckpointId>,
+    /// How often the job was restarted by this process.
+    pub restarts: u32,
+    /// How many checkpoints were completed by this process.
+    pub checkpoints_completed: u64,
+    /// The last complete checkpoint.
+    pub last_checkpoint: Option<CheckpointId>,
+    /// How many checkpoints failed in this process.
+    pub checkpoints_failed: u64,
+    /// Records read from sources by this process, those read again after a restart included.
+    pub records_read: u64,
+    /// Records that had to be read again because the job was restarted by this process.
+    pub records_replayed: u64,
+    /// Records that came too late to be used.
+    pub late_records: u64,
+    /// Records taken in by each subtask of the running attempt.
+    pub subtasks: Vec<SubtaskStatus>,
+}
+
+/// How a subtask stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubtaskStatus {
+    /// The uid of the head of its chain.
+    pub operator: OperatorUid,
+    /// Its index.
+    pub subtask: u32,
+    /// Records it has taken in.
+    pub records_in: u64,
+}
+
+/// Where the driver writes how the job stands.
+#[derive(Debug, Default)]
+pub(crate) struct StatusBoard(Mutex<Board>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    /// What does not change with the records; counters in it are of attempts that have ended.
+    pub(crate) status: JobStatus,
+    /// The subtasks of the running attempt.
+    pub(crate) running: Vec<RunningSubtask>,
+}
+
+#[derive(Debug)]
+pub(crate) struct RunningSubtask {
+    pub(crate) operator: OperatorUid,
+    pub(crate) subtask: u32,
+    pub(crate) is_source: bool,
+    pub(crate) metrics: Arc<SubtaskMetrics>,
+    /// For a source: records that are before the last complete checkpoint.
+    pub(crate) covered: u64,
+}
+
+impl StatusBoard {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Board> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn status(&self) -> JobStatus {
+        let board = self.lock();
+        let mut status = board.status.clone();
+        for running in &board.running {
+            let records_in = running.metrics.records_in();
+            status.records_read += if running.is_source { records_in } else { 0 };
+            status.late_records += running.metrics.late_records();
+            status.subtasks.push(SubtaskStatus {
+                operator: running.operator.clone(),
+                subtask: running.subtask,
+                records_in,
+            });
+        }
+        status
+    }
+}
+
+impl Board {
+    /// A checkpoint of the running attempt is complete.
+    pub(crate) fn completed(&mut self, checkpoint: CheckpointId) {
+        self.status.checkpoints_completed += 1;
+        self.status.last_checkpoint = Some(checkpoint);
+        for running in self.running.iter_mut().filter(|running| running.is_source) {
+            running.covered = running.metrics.records_before(checkpoint).unwrap_or(running.covered);
+        }
+    }
+
+    /// The running attempt is over and will be followed by another: what is not in a checkpoint is read again.
+    pub(crate) fn restarting(&mut self) {
+        for running in std::mem::take(&mut self.running) {
+            self.status.late_records += running.metrics.late_records();
+            if running.is_source {
+                let records_in = running.metrics.records_in();
+                self.status.records_read += records_in;
+                self.status.records_replayed += records_in - running.covered;
+            }
+        }
+        self.status.restarts += 1;
+    }
+}

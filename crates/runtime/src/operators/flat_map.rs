@@ -1,0 +1,124 @@
+//! Functions without state: each record becomes any number of records.
+
+use std::marker::PhantomData;
+
+use highwater_checkpoint::OperatorSnapshot;
+use highwater_state_api::{CheckpointId, OperatorUid};
+use highwater_stream_api::{BoxedError, Collector, Data, Timestamp};
+
+use super::input::Input;
+use crate::TaskError;
+use crate::batch::{AnyBatch, Batch};
+use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
+
+/// Calls a function for each record.
+pub struct FlatMapOperator<In, Out, F> {
+    uid: Option<OperatorUid>,
+    function: F,
+    input: Input<In>,
+    output: Collector<Out>,
+    watermark: Timestamp,
+    finished: bool,
+    records_in: u64,
+    of: PhantomData<fn(In) -> Out>,
+}
+
+impl<In, Out, F> FlatMapOperator<In, Out, F>
+where
+    In: Data,
+    Out: Data,
+    F: FnMut(In, &mut Collector<Out>) -> Result<(), BoxedError> + Send + 'static,
+{
+    /// Calls `function` for each record.
+    pub fn new(function: F) -> Self {
+        Self {
+            uid: None,
+            function,
+            input: Input::default(),
+            output: Collector::default(),
+            watermark: Timestamp::MIN,
+            finished: false,
+            records_in: 0,
+            of: PhantomData,
+        }
+    }
+}
+
+impl<In, Out, F> Operator for FlatMapOperator<In, Out, F>
+where
+    In: Data,
+    Out: Data,
+    F: FnMut(In, &mut Collector<Out>) -> Result<(), BoxedError> + Send + 'static,
+{
+    fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError> {
+        if let Some(restored) = cx.restored {
+            self.watermark = restored.watermark;
+            self.finished = restored.finished;
+        }
+        self.uid = Some(cx.uid);
+        Ok(())
+    }
+
+    fn accept(&mut self, batch: Box<dyn AnyBatch>) -> Result<(), TaskError> {
+        self.input.accept(batch)
+    }
+
+    fn run(&mut self, limits: &Limits<'_>) -> Result<Ran, TaskError> {
+        let mut done = 0;
+        while limits.allow(done, self.output.len()) {
+            let Some((record, timestamp)) = self.input.next() else { break };
+            self.output.set_timestamp(timestamp);
+            (self.function)(record, &mut self.output)
+                .map_err(|source| TaskError::user(opened(&self.uid), "process a record")(source))?;
+            done += 1;
+        }
+        self.records_in += done as u64;
+        Ok(if self.input.is_done() { Ran::Done } else { Ran::More })
+    }
+
+    fn advance(&mut self, watermark: Timestamp, _: &Limits<'_>) -> Result<Ran, TaskError> {
+        self.watermark = self.watermark.max(watermark);
+        Ok(Ran::Done)
+    }
+
+    fn watermark(&self) -> Timestamp {
+        self.watermark
+    }
+
+    fn finish(&mut self) -> Result<(), TaskError> {
+        self.finished = true;
+        Ok(())
+    }
+
+    fn take_output(&mut self) -> Option<Box<dyn AnyBatch>> {
+        take_batch(&mut self.output)
+    }
+
+    fn freeze(&mut self, _: CheckpointId) -> Result<FrozenOperator, FreezeError> {
+        Ok(FrozenOperator { keyed: None, snapshot: stateless_snapshot(self.watermark, self.finished) })
+    }
+
+    fn counts(&self) -> OperatorCounts {
+        OperatorCounts { records_in: self.records_in, late_records: 0 }
+    }
+}
+
+/// The uid that `open` has set.
+pub(super) fn opened(uid: &Option<OperatorUid>) -> &OperatorUid {
+    uid.as_ref().expect("an operator is opened before anything else is asked of it")
+}
+
+/// What a collector holds, as a batch; `None` when it holds nothing.
+pub(super) fn take_batch<T: Data>(output: &mut Collector<T>) -> Option<Box<dyn AnyBatch>> {
+    if output.is_empty() {
+        return None;
+    }
+    let (records, timestamps) = output.take();
+    Some(Box::new(Batch::new(records, timestamps)))
+}
+
+/// The snapshot of an operator that has nothing but its watermark.
+pub(super) fn stateless_snapshot(watermark: Timestamp, finished: bool) -> OperatorSnapshot {
+    let watermark = (watermark > Timestamp::MIN).then(|| watermark.to_raw());
+    OperatorSnapshot { keyed: None, lists: Vec::new(), watermark, finished }
+}

@@ -1,0 +1,243 @@
+//! Functions with state and timers on a keyed stream.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater_checkpoint::OperatorSnapshot;
+use highwater_state_api::{
+    BincodeSerializer, CheckpointId, FunctionInitializationContext, FunctionSnapshotContext, KeyHasher,
+    KeyedBackendParameters, KeyedState, KeyedStateStore, SnapshotRequest, StateError,
+};
+use highwater_stream_api::{Collector, Data, KeySelector, KeyedContext, KeyedProcessFunction, Timestamp};
+
+use super::flat_map::{stateless_snapshot, take_batch};
+use super::input::Input;
+use super::timers::EventTimeTimers;
+use crate::TaskError;
+use crate::batch::AnyBatch;
+use crate::operator::{
+    FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran, RestoredOperator,
+};
+
+/// Calls a keyed function for each record and for each timer that is due.
+pub struct KeyedProcessOperator<In, S, F>
+where
+    In: Data,
+    S: KeySelector<In>,
+    F: KeyedProcessFunction<S::Key, In>,
+{
+    selector: S,
+    function: F,
+    hasher: KeyHasher,
+    opened: Option<Opened<S::Key>>,
+    input: Input<In>,
+    output: Collector<F::Out>,
+    watermark: Timestamp,
+    finished: bool,
+    counts: OperatorCounts,
+}
+
+/// What exists only once the operator is open.
+struct Opened<K> {
+    cx: OperatorContext,
+    state: KeyedState,
+    timers: EventTimeTimers<K>,
+}
+
+impl<In, S, F> KeyedProcessOperator<In, S, F>
+where
+    In: Data,
+    S: KeySelector<In>,
+    F: KeyedProcessFunction<S::Key, In>,
+{
+    /// Keys records by `selector` and calls `function`.
+    pub fn new(selector: S, function: F) -> Self {
+        Self {
+            selector,
+            function,
+            hasher: KeyHasher::default(),
+            opened: None,
+            input: Input::default(),
+            output: Collector::default(),
+            watermark: Timestamp::MIN,
+            finished: false,
+            counts: OperatorCounts::default(),
+        }
+    }
+
+    fn open_state(cx: &OperatorContext) -> Result<KeyedState, StateError> {
+        let parameters = KeyedBackendParameters {
+            job: cx.job.clone(),
+            operator: cx.uid.clone(),
+            subtask: cx.subtask,
+            max_parallelism: cx.max_parallelism,
+            range: cx.key_groups(),
+        };
+        let backend = cx.state_backend.create_keyed_backend(&parameters)?;
+        let serializer = Arc::new(BincodeSerializer::traced());
+        let mut state = KeyedState::open::<S::Key>(backend, &parameters, serializer, cx.row_settings)?;
+        for keyed in cx.restored.iter().flat_map(|restored| &restored.keyed) {
+            state.restore_tables(&keyed.tables)?;
+            for (group, stream) in &keyed.groups {
+                state.restore_key_group(&keyed.tables, *group, stream.clone())?;
+            }
+        }
+        Ok(state)
+    }
+}
+
+impl<In, S, F> Operator for KeyedProcessOperator<In, S, F>
+where
+    In: Data,
+    S: KeySelector<In>,
+    F: KeyedProcessFunction<S::Key, In>,
+{
+    fn open(&mut self, mut cx: OperatorContext) -> Result<(), TaskError> {
+        let failed = TaskError::state(&cx.uid);
+        let (mut state, timers) = Self::open_state(&cx)
+            .and_then(|mut state| EventTimeTimers::open(&mut state).map(|timers| (state, timers)))
+            .map_err(failed)?;
+        // The restored streams are in the state now; holding them on would hold their memory.
+        let restored = cx.restored.take();
+        if let Some(RestoredOperator { watermark, finished, .. }) = &restored {
+            self.watermark = *watermark;
+            self.finished = *finished;
+        }
+        let checkpoint = restored.map(|restored| restored.checkpoint);
+        let mut initialization = Initialization { checkpoint, state: &mut state };
+        self.function
+            .initialize_state(&mut initialization)
+            .map_err(TaskError::user(&cx.uid, "initialise its state"))?;
+        self.opened = Some(Opened { cx, state, timers });
+        Ok(())
+    }
+
+    fn accept(&mut self, batch: Box<dyn AnyBatch>) -> Result<(), TaskError> {
+        self.input.accept(batch)?;
+        let opened = opened(&mut self.opened);
+        if self.input.hashes_mut().is_empty() {
+            let hashes: Result<Vec<_>, _> =
+                self.input.rest().iter().map(|record| self.selector.hash(record, &mut self.hasher)).collect();
+            *self.input.hashes_mut() =
+                hashes.map_err(|error| TaskError::state(&opened.cx.uid)(StateError::KeyHash(error)))?;
+        }
+        let hashes = std::mem::take(self.input.hashes_mut());
+        self.selector.resolve(self.input.rest(), &hashes, &mut opened.state).map_err(TaskError::state(&opened.cx.uid))
+    }
+
+    fn run(&mut self, limits: &Limits<'_>) -> Result<Ran, TaskError> {
+        let Opened { cx, state, timers } = opened(&mut self.opened);
+        let mut done = 0;
+        while limits.allow(done, self.output.len()) {
+            let index = self.input.taken();
+            let Some((record, timestamp)) = self.input.next() else { break };
+            state.select(index);
+            self.output.set_timestamp(timestamp);
+            let mut context =
+                KeyedContext::new(state, timers, timestamp, self.watermark, &mut self.counts.late_records);
+            self.function
+                .process(record, &mut context, &mut self.output)
+                .map_err(TaskError::user(&cx.uid, "process a record"))?;
+            done += 1;
+        }
+        self.counts.records_in += done as u64;
+        if !self.input.is_done() {
+            return Ok(Ran::More);
+        }
+        state.end_batch().map_err(TaskError::state(&cx.uid))?;
+        Ok(Ran::Done)
+    }
+
+    fn advance(&mut self, watermark: Timestamp, limits: &Limits<'_>) -> Result<Ran, TaskError> {
+        // What functions see while timers fire is the new watermark: a timer set at or before it fires in this sweep.
+        self.watermark = self.watermark.max(watermark);
+        let Opened { cx, state, timers } = opened(&mut self.opened);
+        let mut done = 0;
+        let ran = loop {
+            if !limits.allow(done, self.output.len()) {
+                break Ran::More;
+            }
+            let Some(timestamp) = timers.pop(self.watermark, state).map_err(TaskError::state(&cx.uid))? else {
+                break Ran::Done;
+            };
+            self.output.set_timestamp(timestamp);
+            let mut context =
+                KeyedContext::new(state, timers, timestamp, self.watermark, &mut self.counts.late_records);
+            self.function
+                .on_timer(timestamp, &mut context, &mut self.output)
+                .map_err(TaskError::user(&cx.uid, "fire a timer"))?;
+            done += 1;
+        };
+        state.end_batch().map_err(TaskError::state(&cx.uid))?;
+        Ok(ran)
+    }
+
+    fn watermark(&self) -> Timestamp {
+        self.watermark
+    }
+
+    fn finish(&mut self) -> Result<(), TaskError> {
+        self.finished = true;
+        Ok(())
+    }
+
+    fn take_output(&mut self) -> Option<Box<dyn AnyBatch>> {
+        take_batch(&mut self.output)
+    }
+
+    fn freeze(&mut self, checkpoint: CheckpointId) -> Result<FrozenOperator, FreezeError> {
+        let Opened { cx, state, .. } = opened(&mut self.opened);
+        self.function
+            .snapshot_state(&mut Snapshot { checkpoint })
+            .map_err(|source| FreezeError::Decline(TaskError::user(&cx.uid, "snapshot its state")(source)))?;
+        let frozen = state.freeze(&SnapshotRequest { checkpoint }).map_err(TaskError::state(&cx.uid))?;
+        let snapshot: OperatorSnapshot = stateless_snapshot(self.watermark, self.finished);
+        Ok(FrozenOperator { keyed: Some((cx.key_groups(), frozen)), snapshot })
+    }
+
+    fn notify_complete(&mut self, checkpoint: CheckpointId, _: Duration) -> Result<(), TaskError> {
+        let Opened { cx, state, .. } = opened(&mut self.opened);
+        state.confirmed(checkpoint);
+        self.function
+            .notify_checkpoint_complete(checkpoint)
+            .map_err(TaskError::user(&cx.uid, "hear of a complete checkpoint"))
+    }
+
+    fn notify_aborted(&mut self, checkpoint: CheckpointId) -> Result<(), TaskError> {
+        opened(&mut self.opened).state.aborted(checkpoint);
+        Ok(())
+    }
+
+    fn counts(&self) -> OperatorCounts {
+        self.counts
+    }
+}
+
+fn opened<K>(opened: &mut Option<Opened<K>>) -> &mut Opened<K> {
+    opened.as_mut().expect("an operator is opened before anything else is asked of it")
+}
+
+struct Initialization<'a> {
+    checkpoint: Option<CheckpointId>,
+    state: &'a mut KeyedState,
+}
+
+impl FunctionInitializationContext for Initialization<'_> {
+    fn restored_checkpoint(&self) -> Option<CheckpointId> {
+        self.checkpoint
+    }
+
+    fn keyed_state_store(&mut self) -> Result<&mut dyn KeyedStateStore, StateError> {
+        Ok(self.state)
+    }
+}
+
+struct Snapshot {
+    checkpoint: CheckpointId,
+}
+
+impl FunctionSnapshotContext for Snapshot {
+    fn checkpoint(&self) -> CheckpointId {
+        self.checkpoint
+    }
+}

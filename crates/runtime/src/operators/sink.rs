@@ -1,0 +1,191 @@
+//! Sinks: the end of a chain, with two-phase commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use highwater_checkpoint::{CommitFailure, CommitLedger, Now, OperatorSnapshot};
+use highwater_state_api::{BincodeSerializer, CheckpointId, OperatorList, Redistribution, Serializer, StateError};
+use highwater_stream_api::{CommitError, Sink, SinkContext, SinkWriter, Timestamp};
+
+use super::element_schema;
+use super::flat_map::stateless_snapshot;
+use super::input::Input;
+use crate::batch::AnyBatch;
+use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
+use crate::{TaskError, failpoint};
+
+/// Name of the list that holds the prepared transactions.
+const TRANSACTIONS_STATE: &str = "_sink_transactions";
+
+/// Writes records through a sink's writer and commits its transactions when their checkpoints are complete.
+pub struct SinkOperator<S: Sink> {
+    sink: Arc<S>,
+    opened: Option<Opened<S>>,
+    input: Input<S::In>,
+    watermark: Timestamp,
+    finished: bool,
+    records_in: u64,
+}
+
+struct Opened<S: Sink> {
+    cx: OperatorContext,
+    writer: S::Writer,
+    ledger: CommitLedger<S::Transaction>,
+    /// What earlier attempts left behind has been removed, or is another subtask's to remove.
+    cleaned: bool,
+}
+
+impl<S: Sink> SinkOperator<S> {
+    /// Writes to `sink`.
+    pub fn new(sink: Arc<S>) -> Self {
+        Self { sink, opened: None, input: Input::default(), watermark: Timestamp::MIN, finished: false, records_in: 0 }
+    }
+
+    /// Commits everything that may be committed now, in order, until one fails.
+    fn commit(&mut self, now: Duration) -> Result<(), TaskError> {
+        let Opened { cx, ledger, .. } = opened(&mut self.opened);
+        let now = Now { monotonic_ms: now.as_millis() as u64, wall_clock_ms: 0 };
+        while let Some((id, transaction)) = ledger.next_commit(now) {
+            failpoint::hit(failpoint::DURING_COMMIT);
+            match self.sink.commit(transaction) {
+                Ok(()) => {
+                    ledger.committed(id);
+                }
+                Err(error) => {
+                    let is_retryable = matches!(error, CommitError::Retryable(_));
+                    if let CommitFailure::Fatal { .. } = ledger.failed(now, id, is_retryable) {
+                        return Err(TaskError::Commit { operator: cx.uid.to_string(), source: error });
+                    }
+                    tracing::warn!(
+                        operator = %cx.uid,
+                        subtask = cx.subtask,
+                        error = crate::error::chain_of(&error),
+                        "a commit failed and will be tried again"
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<S: Sink> Operator for SinkOperator<S> {
+    fn open(&mut self, mut cx: OperatorContext) -> Result<(), TaskError> {
+        let mut ledger = CommitLedger::new();
+        if let Some(restored) = cx.restored.take() {
+            self.watermark = restored.watermark;
+            self.finished = restored.finished;
+            let serializer = BincodeSerializer::default();
+            let lists = restored.lists.iter().filter(|list| list.name == TRANSACTIONS_STATE);
+            let transactions: Result<Vec<(CheckpointId, S::Transaction)>, _> =
+                lists.flat_map(|list| &list.elements).map(|element| serializer.deserialize(element)).collect();
+            let transactions = transactions.map_err(|source| {
+                let state = TRANSACTIONS_STATE.to_owned();
+                TaskError::state(&cx.uid)(StateError::Serializer { state, source })
+            })?;
+            ledger = CommitLedger::restored(restored.checkpoint, transactions);
+        }
+        let context =
+            SinkContext { job: cx.job.clone(), attempt: cx.attempt, subtask: cx.subtask, parallelism: cx.parallelism };
+        let writer = self.sink.create_writer(&context).map_err(TaskError::user(&cx.uid, "create its writer"))?;
+        let (now, cleaned) = (cx.now, cx.subtask != 0);
+        self.opened = Some(Opened { cx, writer, ledger, cleaned });
+        self.commit(now)
+    }
+
+    fn accept(&mut self, batch: Box<dyn AnyBatch>) -> Result<(), TaskError> {
+        self.input.accept(batch)
+    }
+
+    fn run(&mut self, limits: &Limits<'_>) -> Result<Ran, TaskError> {
+        let Opened { cx, writer, .. } = opened(&mut self.opened);
+        let mut done = 0;
+        while limits.allow(done, 0) {
+            let Some((record, timestamp)) = self.input.next() else { break };
+            writer.write(record, timestamp).map_err(TaskError::user(&cx.uid, "write a record"))?;
+            done += 1;
+        }
+        self.records_in += done as u64;
+        Ok(if self.input.is_done() { Ran::Done } else { Ran::More })
+    }
+
+    fn advance(&mut self, watermark: Timestamp, _: &Limits<'_>) -> Result<Ran, TaskError> {
+        self.watermark = self.watermark.max(watermark);
+        Ok(Ran::Done)
+    }
+
+    fn watermark(&self) -> Timestamp {
+        self.watermark
+    }
+
+    fn finish(&mut self) -> Result<(), TaskError> {
+        self.finished = true;
+        Ok(())
+    }
+
+    fn take_output(&mut self) -> Option<Box<dyn AnyBatch>> {
+        None
+    }
+
+    /// The open transaction is prepared here. If that fails its records are lost to this attempt, which must end.
+    fn freeze(&mut self, checkpoint: CheckpointId) -> Result<FrozenOperator, FreezeError> {
+        let Opened { cx, writer, ledger, .. } = opened(&mut self.opened);
+        let prepared = writer.prepare_commit(checkpoint).map_err(TaskError::user(&cx.uid, "prepare a transaction"))?;
+        ledger.prepared(checkpoint, prepared);
+        let serializer = BincodeSerializer::default();
+        let mut elements = Vec::new();
+        for (prepared_for, transaction) in ledger.snapshot() {
+            let mut bytes = Vec::new();
+            serializer.serialize(&(prepared_for, transaction.clone()), &mut bytes).map_err(|source| {
+                let state = TRANSACTIONS_STATE.to_owned();
+                TaskError::state(&cx.uid)(StateError::Serializer { state, source })
+            })?;
+            elements.push(Bytes::from(bytes));
+        }
+        let list = OperatorList {
+            name: TRANSACTIONS_STATE.to_owned(),
+            redistribution: Redistribution::Split,
+            schema: element_schema::<(CheckpointId, S::Transaction)>(),
+            elements,
+        };
+        let snapshot = OperatorSnapshot { lists: vec![list], ..stateless_snapshot(self.watermark, self.finished) };
+        Ok(FrozenOperator { keyed: None, snapshot })
+    }
+
+    fn notify_complete(&mut self, checkpoint: CheckpointId, now: Duration) -> Result<(), TaskError> {
+        opened(&mut self.opened).ledger.complete(checkpoint);
+        self.commit(now)?;
+        let Opened { cx, cleaned, .. } = opened(&mut self.opened);
+        if !*cleaned {
+            // The first checkpoint of this attempt could only complete after every subtask had opened, and none opens
+            // without having tried to commit what it restored.
+            self.sink
+                .abort_earlier_attempts(cx.attempt)
+                .map_err(TaskError::user(&cx.uid, "remove what earlier attempts left"))?;
+            *cleaned = true;
+        }
+        Ok(())
+    }
+
+    fn next_timer(&self) -> Option<Duration> {
+        let deadline = self.opened.as_ref()?.ledger.next_deadline()?;
+        Some(Duration::from_millis(deadline))
+    }
+
+    fn on_timer(&mut self, now: Duration) -> Result<(), TaskError> {
+        self.commit(now)
+    }
+
+    fn is_settled(&self) -> bool {
+        self.opened.as_ref().is_none_or(|opened| opened.ledger.is_settled())
+    }
+
+    fn counts(&self) -> OperatorCounts {
+        OperatorCounts { records_in: self.records_in, late_records: 0 }
+    }
+}
+
+fn opened<S: Sink>(opened: &mut Option<Opened<S>>) -> &mut Opened<S> {
+    opened.as_mut().expect("an operator is opened before anything else is asked of it")
+}

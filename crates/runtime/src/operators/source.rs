@@ -1,0 +1,169 @@
+//! Sources: the head of a chain that reads instead of being given records.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use highwater_checkpoint::{OperatorSnapshot, READER_SPLITS};
+use highwater_state_api::{
+    BincodeSerializer, CheckpointId, OperatorList, OperatorUid, Redistribution, Serializer, SerializerError, State,
+    StateError,
+};
+use highwater_stream_api::{Collector, Data, PollContext, Polled, SourceReader, Timestamp};
+
+use super::element_schema;
+use super::flat_map::{opened, stateless_snapshot, take_batch};
+use crate::TaskError;
+use crate::batch::AnyBatch;
+use crate::operator::{
+    FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran, SourceControl,
+};
+
+/// Polls a source reader.
+pub struct SourceOperator<R: SourceReader> {
+    uid: Option<OperatorUid>,
+    reader: R,
+    output: Collector<R::Out>,
+    no_more_splits: bool,
+    has_splits: bool,
+    watermark: Timestamp,
+    finished: bool,
+    records_in: u64,
+}
+
+impl<R> SourceOperator<R>
+where
+    R: SourceReader + 'static,
+    R::Out: Data,
+    R::Split: State,
+{
+    /// Polls `reader`, which has no splits yet.
+    pub fn new(reader: R) -> Self {
+        Self {
+            uid: None,
+            reader,
+            output: Collector::default(),
+            no_more_splits: false,
+            has_splits: false,
+            watermark: Timestamp::MIN,
+            finished: false,
+            records_in: 0,
+        }
+    }
+
+    fn serializer_failed(&self, source: SerializerError) -> TaskError {
+        TaskError::state(opened(&self.uid))(StateError::Serializer { state: READER_SPLITS.to_owned(), source })
+    }
+}
+
+impl<R> Operator for SourceOperator<R>
+where
+    R: SourceReader + 'static,
+    R::Out: Data,
+    R::Split: State,
+{
+    /// Restored splits are not taken here: they went back to the enumerator, which hands them out anew.
+    fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError> {
+        if let Some(restored) = cx.restored {
+            self.watermark = restored.watermark;
+            self.finished = restored.finished;
+        }
+        self.uid = Some(cx.uid);
+        Ok(())
+    }
+
+    fn accept(&mut self, _: Box<dyn AnyBatch>) -> Result<(), TaskError> {
+        unreachable!("a source is the head of a chain without inputs")
+    }
+
+    fn run(&mut self, limits: &Limits<'_>) -> Result<Ran, TaskError> {
+        if !self.has_splits {
+            return Ok(if self.no_more_splits { Ran::Ended } else { Ran::NeedsSplit });
+        }
+        self.output.set_timestamp(Timestamp::NONE);
+        let before = self.output.len();
+        let cx = PollContext {
+            records_max: limits.records_max.min(limits.output_max),
+            now: limits.now,
+            waker: limits.waker,
+        };
+        let polled =
+            self.reader.poll(&cx, &mut self.output).map_err(TaskError::user(opened(&self.uid), "read records"))?;
+        self.records_in += (self.output.len() - before) as u64;
+        Ok(match polled {
+            Polled::More => Ran::More,
+            Polled::Idle(until) => Ran::Idle(until),
+            Polled::NeedSplit => {
+                self.has_splits = false;
+                if self.no_more_splits { Ran::Ended } else { Ran::NeedsSplit }
+            }
+        })
+    }
+
+    fn advance(&mut self, watermark: Timestamp, _: &Limits<'_>) -> Result<Ran, TaskError> {
+        self.watermark = self.watermark.max(watermark);
+        Ok(Ran::Done)
+    }
+
+    fn watermark(&self) -> Timestamp {
+        self.watermark
+    }
+
+    fn finish(&mut self) -> Result<(), TaskError> {
+        self.finished = true;
+        Ok(())
+    }
+
+    fn take_output(&mut self) -> Option<Box<dyn AnyBatch>> {
+        take_batch(&mut self.output)
+    }
+
+    fn freeze(&mut self, _: CheckpointId) -> Result<FrozenOperator, FreezeError> {
+        let splits = self.reader.snapshot().map_err(TaskError::user(opened(&self.uid), "snapshot its position"))?;
+        let serializer = BincodeSerializer::default();
+        let mut elements = Vec::with_capacity(splits.len());
+        for split in &splits {
+            let mut bytes = Vec::new();
+            serializer.serialize(split, &mut bytes).map_err(|error| self.serializer_failed(error))?;
+            elements.push(Bytes::from(bytes));
+        }
+        let list = OperatorList {
+            name: READER_SPLITS.to_owned(),
+            redistribution: Redistribution::Split,
+            schema: element_schema::<R::Split>(),
+            elements,
+        };
+        let snapshot = OperatorSnapshot { lists: vec![list], ..stateless_snapshot(self.watermark, self.finished) };
+        Ok(FrozenOperator { keyed: None, snapshot })
+    }
+
+    fn notify_complete(&mut self, checkpoint: CheckpointId, _: Duration) -> Result<(), TaskError> {
+        self.reader
+            .notify_checkpoint_complete(checkpoint)
+            .map_err(TaskError::user(opened(&self.uid), "hear of a complete checkpoint"))
+    }
+
+    fn as_source(&mut self) -> Option<&mut dyn SourceControl> {
+        Some(self)
+    }
+
+    fn counts(&self) -> OperatorCounts {
+        OperatorCounts { records_in: self.records_in, late_records: 0 }
+    }
+}
+
+impl<R> SourceControl for SourceOperator<R>
+where
+    R: SourceReader + 'static,
+    R::Out: Data,
+    R::Split: State,
+{
+    fn add_split(&mut self, split: &[u8]) -> Result<(), TaskError> {
+        let split = BincodeSerializer::default().deserialize(split).map_err(|error| self.serializer_failed(error))?;
+        self.has_splits = true;
+        self.reader.add_split(split).map_err(TaskError::user(opened(&self.uid), "take a split"))
+    }
+
+    fn no_more_splits(&mut self) {
+        self.no_more_splits = true;
+    }
+}

@@ -1,0 +1,100 @@
+//! Assigns event time to records and makes watermarks from it.
+
+use std::marker::PhantomData;
+
+use highwater_state_api::CheckpointId;
+use highwater_stream_api::{Collector, Data, Timestamp, WatermarkStrategy};
+
+use super::flat_map::{stateless_snapshot, take_batch};
+use super::input::Input;
+use crate::TaskError;
+use crate::batch::AnyBatch;
+use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
+
+/// Reads the time of each record; the watermark follows the latest one at the distance that the strategy says.
+pub struct TimestampsOperator<T, F> {
+    assign: F,
+    strategy: WatermarkStrategy,
+    input: Input<T>,
+    output: Collector<T>,
+    watermark: Timestamp,
+    finished: bool,
+    records_in: u64,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T: Data, F: Fn(&T) -> i64 + Send + 'static> TimestampsOperator<T, F> {
+    /// `assign` gives the time of a record in milliseconds since the epoch.
+    pub fn new(assign: F, strategy: WatermarkStrategy) -> Self {
+        Self {
+            assign,
+            strategy,
+            input: Input::default(),
+            output: Collector::default(),
+            watermark: Timestamp::MIN,
+            finished: false,
+            records_in: 0,
+            of: PhantomData,
+        }
+    }
+}
+
+impl<T: Data, F: Fn(&T) -> i64 + Send + 'static> Operator for TimestampsOperator<T, F> {
+    fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError> {
+        if let Some(restored) = cx.restored {
+            self.watermark = restored.watermark;
+            self.finished = restored.finished;
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, batch: Box<dyn AnyBatch>) -> Result<(), TaskError> {
+        self.input.accept(batch)
+    }
+
+    fn run(&mut self, limits: &Limits<'_>) -> Result<Ran, TaskError> {
+        let mut latest = Timestamp::MIN;
+        let mut done = 0;
+        while limits.allow(done, self.output.len()) {
+            let Some((record, _)) = self.input.next() else { break };
+            let timestamp = Timestamp::from_millis((self.assign)(&record));
+            latest = latest.max(timestamp);
+            self.output.collect_with_timestamp(record, timestamp);
+            done += 1;
+        }
+        self.records_in += done as u64;
+        // One less than the earliest time that may still come: a record with the same time as the latest is not late.
+        let behind = self.strategy.out_of_orderness_ms().saturating_add(1).saturating_neg();
+        self.watermark = self.watermark.max(latest.plus_millis(behind));
+        Ok(if self.input.is_done() { Ran::Done } else { Ran::More })
+    }
+
+    fn advance(&mut self, watermark: Timestamp, _: &Limits<'_>) -> Result<Ran, TaskError> {
+        // What comes from upstream says nothing about the times assigned here, but that the input has ended does.
+        if watermark == Timestamp::MAX {
+            self.watermark = watermark;
+        }
+        Ok(Ran::Done)
+    }
+
+    fn watermark(&self) -> Timestamp {
+        self.watermark
+    }
+
+    fn finish(&mut self) -> Result<(), TaskError> {
+        self.finished = true;
+        Ok(())
+    }
+
+    fn take_output(&mut self) -> Option<Box<dyn AnyBatch>> {
+        take_batch(&mut self.output)
+    }
+
+    fn freeze(&mut self, _: CheckpointId) -> Result<FrozenOperator, FreezeError> {
+        Ok(FrozenOperator { keyed: None, snapshot: stateless_snapshot(self.watermark, self.finished) })
+    }
+
+    fn counts(&self) -> OperatorCounts {
+        OperatorCounts { records_in: self.records_in, late_records: 0 }
+    }
+}

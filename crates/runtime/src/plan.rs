@@ -1,0 +1,272 @@
+//! The plan: the steps of a job as they were described, and how they become a job graph.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater_checkpoint::RestartStrategy;
+use highwater_state_api::{BoxedError, CheckpointStorage, JobName, MaxParallelism, OperatorUid, StateBackend};
+use highwater_stream_api::{Data, KeySelector, Sink, Source};
+
+use crate::JobError;
+use crate::batch::decode;
+use crate::channel::BatchDecoder;
+use crate::graph::{
+    AnySink, AnySource, EdgeNode, EdgePattern, ErasedSource, JobGraph, OperatorFactory, OperatorNode, OutputFactory,
+    TaskNode,
+};
+use crate::operator::Operator;
+use crate::operators::{SinkOperator, SourceOperator};
+use crate::output::{HashOutput, RoundRobinOutput};
+
+/// Index of a node in its plan.
+pub(crate) type NodeId = usize;
+
+/// What a job is started with.
+#[derive(Clone)]
+pub(crate) struct JobConfig {
+    pub(crate) name: String,
+    pub(crate) state_backend: Option<Arc<dyn StateBackend>>,
+    pub(crate) checkpoint_storage: Option<Arc<dyn CheckpointStorage>>,
+    pub(crate) checkpoint_interval: Option<Duration>,
+    pub(crate) checkpoint_timeout: Duration,
+    pub(crate) min_pause: Duration,
+    pub(crate) tolerable_failures: u32,
+    pub(crate) retain: usize,
+    pub(crate) restart: Option<RestartStrategy>,
+    pub(crate) parallelism: u32,
+    pub(crate) max_parallelism: Option<u32>,
+    pub(crate) cached_rows_max: usize,
+}
+
+/// A job as it is described.
+pub(crate) struct Plan {
+    pub(crate) config: JobConfig,
+    nodes: Vec<Node>,
+}
+
+/// One step.
+pub(crate) struct Node {
+    kind: NodeKind,
+    input: Option<Input>,
+    pub(crate) uid: Option<String>,
+    pub(crate) parallelism: Option<u32>,
+}
+
+/// What a step does.
+pub(crate) struct NodeKind {
+    /// Default uid, and name in messages.
+    name: &'static str,
+    /// State is found by the uid, so that it has to be given where the default is not unique.
+    uid: UidRule,
+    factory: OperatorFactory,
+    source: Option<Arc<dyn AnySource>>,
+    sink: Option<Arc<dyn AnySink>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UidRule {
+    /// Without state: a number makes the default unique.
+    Numbered,
+    /// With state, but usually alone of its kind in a job: the default will do if it is.
+    Alone,
+    /// With state: must be given.
+    Required,
+}
+
+/// Where the records of a step come from.
+pub(crate) struct Input {
+    from: NodeId,
+    pattern: InputPattern,
+    output: Arc<dyn Fn(OperatorUid) -> OutputFactory + Send + Sync>,
+    decode: BatchDecoder,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InputPattern {
+    Forward,
+    Rebalance,
+    Hash,
+}
+
+impl NodeKind {
+    pub(crate) fn source<S: Source>(source: Arc<S>) -> Self {
+        let erased: Arc<dyn AnySource> = Arc::new(ErasedSource(source.clone()));
+        let factory: OperatorFactory = Arc::new(move |subtask| {
+            let reader = source.create_reader(subtask)?;
+            Ok(Box::new(SourceOperator::new(reader)) as Box<dyn Operator>)
+        });
+        Self { name: "source", uid: UidRule::Alone, factory, source: Some(erased), sink: None }
+    }
+
+    pub(crate) fn sink<S: Sink>(sink: Arc<S>) -> Self {
+        let erased: Arc<dyn AnySink> = sink.clone();
+        let factory: OperatorFactory =
+            Arc::new(move |_| Ok(Box::new(SinkOperator::new(sink.clone())) as Box<dyn Operator>));
+        Self { name: "sink", uid: UidRule::Alone, factory, source: None, sink: Some(erased) }
+    }
+
+    pub(crate) fn operator(name: &'static str, make: impl Fn() -> Box<dyn Operator> + Send + Sync + 'static) -> Self {
+        Self::with(name, UidRule::Numbered, make)
+    }
+
+    pub(crate) fn keyed(name: &'static str, make: impl Fn() -> Box<dyn Operator> + Send + Sync + 'static) -> Self {
+        Self::with(name, UidRule::Required, make)
+    }
+
+    fn with(name: &'static str, uid: UidRule, make: impl Fn() -> Box<dyn Operator> + Send + Sync + 'static) -> Self {
+        let factory: OperatorFactory = Arc::new(move |_| Ok::<_, BoxedError>(make()));
+        Self { name, uid, factory, source: None, sink: None }
+    }
+}
+
+impl Input {
+    pub(crate) fn forward<T: Data>(from: NodeId) -> Self {
+        Self::round_robin::<T>(from, InputPattern::Forward)
+    }
+
+    pub(crate) fn rebalance<T: Data>(from: NodeId) -> Self {
+        Self::round_robin::<T>(from, InputPattern::Rebalance)
+    }
+
+    fn round_robin<T: Data>(from: NodeId, pattern: InputPattern) -> Self {
+        let factory: OutputFactory = Arc::new(|channels, _| Box::new(RoundRobinOutput::new(channels)));
+        Self { from, pattern, output: Arc::new(move |_| factory.clone()), decode: decode::<T> }
+    }
+
+    pub(crate) fn hash<T: Data, S: KeySelector<T>>(from: NodeId, selector: S) -> Self {
+        let output = move |uid: OperatorUid| -> OutputFactory {
+            let selector = selector.clone();
+            Arc::new(move |channels, max_parallelism| {
+                Box::new(HashOutput::<T, S>::new(uid.clone(), selector.clone(), max_parallelism, channels))
+            })
+        };
+        Self { from, pattern: InputPattern::Hash, output: Arc::new(output), decode: decode::<T> }
+    }
+}
+
+impl Node {
+    pub(crate) fn new(kind: NodeKind, input: Option<Input>) -> Self {
+        Self { kind, input, uid: None, parallelism: None }
+    }
+}
+
+impl Plan {
+    pub(crate) fn new(name: String) -> Self {
+        let config = JobConfig {
+            name,
+            state_backend: None,
+            checkpoint_storage: None,
+            checkpoint_interval: None,
+            checkpoint_timeout: Duration::from_secs(600),
+            min_pause: Duration::ZERO,
+            tolerable_failures: 0,
+            retain: 1,
+            restart: None,
+            parallelism: 1,
+            max_parallelism: None,
+            cached_rows_max: 1 << 16,
+        };
+        Self { config, nodes: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, node: Node) -> NodeId {
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    pub(crate) fn node_mut(&mut self, node: NodeId) -> &mut Node {
+        &mut self.nodes[node]
+    }
+
+    /// Checks the description and puts steps that can share a thread into one task.
+    pub(crate) fn build(&self) -> Result<(JobGraph, JobConfig), JobError> {
+        let invalid = |reason: String| JobError::Invalid(reason);
+        JobName::new(&self.config.name).map_err(|error| invalid(error.to_string()))?;
+        if self.nodes.is_empty() {
+            return Err(invalid("it has no source".to_owned()));
+        }
+        let max_parallelism = match self.config.max_parallelism {
+            Some(groups) => Some(MaxParallelism::new(groups).map_err(|error| invalid(error.to_string()))?),
+            None => None,
+        };
+        let uids = self.uids()?;
+        let mut graph = JobGraph::default();
+        let mut task_of = Vec::with_capacity(self.nodes.len());
+        for (index, node) in self.nodes.iter().enumerate() {
+            let parallelism = node.parallelism.unwrap_or(self.config.parallelism);
+            let limit = max_parallelism.unwrap_or(MaxParallelism::default_for(parallelism));
+            limit
+                .check(parallelism)
+                .map_err(|error| invalid(format!("operator {:?}: {error}", uids[index].as_str())))?;
+            let operator = OperatorNode {
+                uid: uids[index].clone(),
+                factory: node.kind.factory.clone(),
+                source: node.kind.source.clone(),
+                sink: node.kind.sink.clone(),
+            };
+            let task = match &node.input {
+                Some(input) if self.is_chained(input, parallelism) => {
+                    let task: usize = task_of[input.from];
+                    graph.tasks[task].operators.push(operator);
+                    task
+                }
+                input => {
+                    graph.tasks.push(TaskNode { parallelism, operators: vec![operator] });
+                    let task = graph.tasks.len() - 1;
+                    if let Some(input) = input {
+                        let from = task_of[input.from];
+                        let is_forward =
+                            input.pattern == InputPattern::Forward && graph.tasks[from].parallelism == parallelism;
+                        graph.edges.push(EdgeNode {
+                            from,
+                            to: task,
+                            pattern: if is_forward { EdgePattern::Forward } else { EdgePattern::AllToAll },
+                            output: (input.output)(uids[index].clone()),
+                            decode: input.decode,
+                        });
+                    }
+                    task
+                }
+            };
+            task_of.push(task);
+        }
+        Ok((graph, self.config.clone()))
+    }
+
+    /// Whether a step can run in the task of its input: records go to the same subtask anyway, and nobody else takes
+    /// them.
+    fn is_chained(&self, input: &Input, parallelism: u32) -> bool {
+        let uses = |node: &&Node| node.input.as_ref().is_some_and(|other| other.from == input.from);
+        let from_parallelism = self.nodes[input.from].parallelism.unwrap_or(self.config.parallelism);
+        input.pattern == InputPattern::Forward
+            && from_parallelism == parallelism
+            && self.nodes.iter().filter(uses).count() == 1
+    }
+
+    fn uids(&self) -> Result<Vec<OperatorUid>, JobError> {
+        let mut uids = Vec::with_capacity(self.nodes.len());
+        let mut taken = BTreeSet::new();
+        for (index, node) in self.nodes.iter().enumerate() {
+            let name = node.kind.name;
+            let alike = self.nodes.iter().filter(|other| other.kind.name == name && other.uid.is_none()).count();
+            let uid = match (&node.uid, node.kind.uid) {
+                (Some(uid), _) => uid.clone(),
+                (None, UidRule::Numbered) => format!("{name}-{index}"),
+                (None, UidRule::Alone) if alike == 1 => name.to_owned(),
+                (None, UidRule::Alone | UidRule::Required) => {
+                    return Err(JobError::Invalid(format!(
+                        "step {index} ({name}) has state and no uid: give it one with `.uid(...)`, so that its state is \
+                         found again"
+                    )));
+                }
+            };
+            let uid = OperatorUid::new(uid).map_err(|error| JobError::Invalid(error.to_string()))?;
+            if !taken.insert(uid.clone()) {
+                return Err(JobError::Invalid(format!("two steps have the uid {:?}", uid.as_str())));
+            }
+            uids.push(uid);
+        }
+        Ok(uids)
+    }
+}

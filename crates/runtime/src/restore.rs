@@ -1,0 +1,227 @@
+//! The start of an attempt: reads the job log, claims the job, and reads the checkpoint to go on from.
+//!
+//! Plain asynchronous code over pure helpers: what the log says and who gets which state is decided in
+//! `highwater-checkpoint`.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use highwater_checkpoint::{
+    Assignment, AttemptStart, CheckpointMetadata, LogRecord, LogView, OperatorTarget, RestoredSource, RestoredSubtask,
+    claim_record, decode_log_record, decode_metadata, encode_log_record, orphaned_checkpoints, paths, redistribute,
+};
+use highwater_state_api::{
+    BoxedError, CheckpointId, CheckpointStorage, JobName, KeyedStateHandle, MaxParallelism, ObjectPath, OperatorUid,
+    StateHandle, StorageError, check, read_state,
+};
+use highwater_stream_api::Timestamp;
+
+use crate::JobError;
+use crate::operator::{RestoredKeyedState, RestoredOperator};
+
+/// How often a claim is tried when others claim the job at the same time.
+const CLAIM_TRIES_MAX: u32 = 20;
+
+/// How an attempt begins.
+pub enum Begun {
+    /// The job is finished: there is nothing to do.
+    Finished,
+    /// The job is claimed.
+    Claimed(Box<ClaimedJob>),
+}
+
+/// A job that is claimed, with what it goes on from.
+pub struct ClaimedJob {
+    /// What the attempt takes over.
+    pub start: AttemptStart,
+    /// The checkpoint to go on from, with the state of every operator and subtask; `None` to start from nothing.
+    pub restored: Option<(CheckpointId, Assignment)>,
+    /// Number of key groups of every operator.
+    pub max_parallelism: BTreeMap<OperatorUid, MaxParallelism>,
+}
+
+/// Claims a job and finds out what it goes on from. `nonce` is drawn at random by the caller for this one call.
+///
+/// A storage that fails is an error, never an empty storage.
+pub async fn begin_attempt(
+    storage: &dyn CheckpointStorage,
+    job: &JobName,
+    targets: &[OperatorTarget],
+    retain: usize,
+    nonce: u64,
+) -> Result<Begun, JobError> {
+    let (start, orphans) = match claim(storage, job, retain, nonce).await? {
+        Claimed::Finished => return Ok(Begun::Finished),
+        Claimed::Start(start, orphans) => (start, orphans),
+    };
+    tracing::info!(target: "highwater::job", %job, attempt = %start.attempt, "claimed");
+    // Nobody can need them any more. What cannot be deleted now is found again at the next start.
+    for folder in orphans {
+        if let Err(error) = storage.delete_folder(&folder).await {
+            tracing::warn!(target: "highwater::job", %folder, %error, "what a dead attempt left could not be deleted");
+        }
+    }
+    let restored = match start.retained.last() {
+        None => None,
+        Some(latest) => {
+            let checkpoint = latest.checkpoint;
+            let failed = |source: BoxedError| JobError::Restore { checkpoint, source };
+            let metadata = read_metadata(storage, &latest.metadata).await.map_err(|error| match error {
+                ReadMetadataError::Storage(error) if error.is_transient() => JobError::Storage(error),
+                other => failed(other.into()),
+            })?;
+            let assignment = redistribute(&metadata, targets).map_err(|error| failed(error.into()))?;
+            Some((checkpoint, assignment))
+        }
+    };
+    let max_parallelism = targets.iter().map(|target| {
+        let from_checkpoint = restored.as_ref().and_then(|(_, assignment)| assignment.operators.get(&target.uid));
+        let groups = from_checkpoint
+            .map(|operator| operator.max_parallelism)
+            .or(target.max_parallelism)
+            .unwrap_or_else(|| MaxParallelism::default_for(target.parallelism));
+        (target.uid.clone(), groups)
+    });
+    let max_parallelism = max_parallelism.collect();
+    Ok(Begun::Claimed(Box::new(ClaimedJob { start, restored, max_parallelism })))
+}
+
+enum Claimed {
+    Finished,
+    /// What the attempt takes over, and the folders that nobody can need any more.
+    Start(AttemptStart, Vec<ObjectPath>),
+}
+
+async fn claim(storage: &dyn CheckpointStorage, job: &JobName, retain: usize, nonce: u64) -> Result<Claimed, JobError> {
+    for _ in 0..CLAIM_TRIES_MAX {
+        let objects = storage.list(&paths::job_folder(job)).await?;
+        let Some(records) = read_log(storage, job, &objects).await? else { continue };
+        let view = LogView::replay(records, retain).map_err(|error| JobError::Log(error.into()))?;
+        if view.is_finished() {
+            return Ok(Claimed::Finished);
+        }
+        let highest = paths::highest_checkpoint(job, &objects);
+        let (first_checkpoint, record) = claim_record(&view, highest, nonce);
+        if append(storage, job, view.next_sequence(), &record).await? {
+            let start = view.start(first_checkpoint);
+            let orphans = orphaned_checkpoints(job, &objects, &start);
+            return Ok(Claimed::Start(start, orphans));
+        }
+    }
+    Err(JobError::Log(format!("{CLAIM_TRIES_MAX} times in a row another process claimed the job first").into()))
+}
+
+/// The records of the log; `None` when one went away between the listing and the reading, which a running attempt does
+/// to records that no start needs: list again.
+async fn read_log(
+    storage: &dyn CheckpointStorage,
+    job: &JobName,
+    objects: &[ObjectPath],
+) -> Result<Option<Vec<(u64, LogRecord)>>, JobError> {
+    let mut records = Vec::new();
+    for path in objects {
+        let Some(sequence) = paths::sequence_of(job, path) else { continue };
+        let bytes = match storage.read(path).await {
+            Ok(bytes) => bytes,
+            Err(StorageError::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let record = decode_log_record(&bytes).map_err(|error| JobError::Log(format!("{path}: {error}").into()))?;
+        records.push((sequence, record));
+    }
+    Ok(Some(records))
+}
+
+/// Appends a record under a number. Whether it is there now; `false` when another record has the number.
+async fn append(
+    storage: &dyn CheckpointStorage,
+    job: &JobName,
+    sequence: u64,
+    record: &LogRecord,
+) -> Result<bool, JobError> {
+    let path = paths::log_record(job, sequence);
+    let content = encode_log_record(record).map_err(|error| JobError::Log(error.into()))?;
+    match storage.create_if_absent(&path, Bytes::from(content)).await {
+        Ok(()) => Ok(true),
+        // Also after a failure the record may be there, and it may be ours.
+        Err(error) => match storage.read(&path).await {
+            Ok(found) => Ok(decode_log_record(&found).is_ok_and(|found| found == *record)),
+            Err(StorageError::NotFound { .. }) => Err(error.into()),
+            Err(error) => Err(error.into()),
+        },
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ReadMetadataError {
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    #[error(transparent)]
+    Format(#[from] highwater_checkpoint::FormatError),
+}
+
+async fn read_metadata(
+    storage: &dyn CheckpointStorage,
+    handle: &StateHandle,
+) -> Result<CheckpointMetadata, ReadMetadataError> {
+    let bytes = read_state(storage, handle).await?;
+    Ok(decode_metadata(&bytes)?)
+}
+
+/// Reads the share of one subtask in the state of its operator.
+pub async fn read_operator(
+    storage: &dyn CheckpointStorage,
+    checkpoint: CheckpointId,
+    subtask: &RestoredSubtask,
+    finished: bool,
+) -> Result<RestoredOperator, StorageError> {
+    let mut keyed = Vec::with_capacity(subtask.keyed.len());
+    for handle in &subtask.keyed {
+        keyed.push(read_keyed(storage, handle).await?);
+    }
+    let watermark = subtask.watermark.map_or(Timestamp::MIN, Timestamp::from_raw);
+    Ok(RestoredOperator { checkpoint, keyed, lists: subtask.lists.clone(), watermark, finished })
+}
+
+async fn read_keyed(
+    storage: &dyn CheckpointStorage,
+    handle: &KeyedStateHandle,
+) -> Result<RestoredKeyedState, StorageError> {
+    let tables = handle.tables.clone();
+    let (Some(first), Some(last)) = (handle.parts.first(), handle.parts.last()) else {
+        return Ok(RestoredKeyedState { tables, groups: Vec::new() });
+    };
+    // Key groups are written in ascending order, so that those of a range lie side by side: one read gets them all.
+    let length = last.offset + last.length - first.offset;
+    let (bytes, path) = match &handle.state {
+        StateHandle::Object { path, .. } => (storage.read_range(path, first.offset, length).await?, path.clone()),
+        inline => {
+            let path = ObjectPath::new(["_metadata"]);
+            let bytes = read_state(storage, inline).await?;
+            let end = (first.offset + length) as usize;
+            if bytes.len() < end {
+                let (expected, found) = (format!("{end} bytes"), format!("{} bytes", bytes.len()));
+                return Err(StorageError::Corrupt { path, expected, found });
+            }
+            (bytes.slice(first.offset as usize..end), path)
+        }
+    };
+    let mut groups = Vec::with_capacity(handle.parts.len());
+    for part in &handle.parts {
+        let start = (part.offset - first.offset) as usize;
+        let end = start + part.length as usize;
+        if end > bytes.len() {
+            let (expected, found) = (format!("{end} bytes"), format!("{} bytes", bytes.len()));
+            return Err(StorageError::Corrupt { path, expected, found });
+        }
+        let stream = bytes.slice(start..end);
+        check(&path, &stream, part.length, part.checksum)?;
+        groups.push((part.group, stream));
+    }
+    Ok(RestoredKeyedState { tables, groups })
+}
+
+/// What a source's enumerator gets back.
+pub fn restored_source<'a>(assignment: &'a Assignment, uid: &OperatorUid) -> Option<&'a RestoredSource> {
+    assignment.operators.get(uid)?.source.as_ref()
+}

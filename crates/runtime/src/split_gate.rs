@@ -1,0 +1,81 @@
+//! Holds back what split enumerators say to readers while a checkpoint is between the two.
+//!
+//! The enumerators are snapshotted before the readers. A split that was handed out in between would be in both
+//! snapshots, or in none after the reader lost it, so a reader gets none until its own snapshot is taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use highwater_state_api::{CheckpointId, SubtaskId};
+
+/// Which readers may be given splits now.
+#[derive(Debug, Default)]
+pub struct SplitGate {
+    /// Readers that may not, each with the newest checkpoint it has not acknowledged.
+    closed: BTreeMap<SubtaskId, CheckpointId>,
+    /// Readers that asked while they might not.
+    waiting: BTreeSet<SubtaskId>,
+}
+
+impl SplitGate {
+    /// The enumerators are snapshotted for a checkpoint: readers get nothing until they have acknowledged it.
+    pub fn close(&mut self, checkpoint: CheckpointId, readers: impl IntoIterator<Item = SubtaskId>) {
+        for reader in readers {
+            self.closed.insert(reader, checkpoint);
+        }
+    }
+
+    /// A reader asks for a split. Whether it may be given one now; if not, it will be named when it may.
+    pub fn request(&mut self, reader: SubtaskId) -> bool {
+        let is_open = !self.closed.contains_key(&reader);
+        if !is_open {
+            self.waiting.insert(reader);
+        }
+        is_open
+    }
+
+    /// A reader has acknowledged a checkpoint. Whether it has waited and may now be given a split.
+    pub fn acknowledged(&mut self, reader: SubtaskId, checkpoint: CheckpointId) -> bool {
+        if self.closed.get(&reader).is_some_and(|closed| *closed <= checkpoint) {
+            self.closed.remove(&reader);
+            return self.waiting.remove(&reader);
+        }
+        false
+    }
+
+    /// A checkpoint is complete or will never be. The readers that have waited and may now be given splits.
+    pub fn ended(&mut self, checkpoint: CheckpointId) -> Vec<SubtaskId> {
+        self.closed.retain(|_, closed| *closed > checkpoint);
+        self.waiting.extract_if(.., |reader| !self.closed.contains_key(reader)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READER: SubtaskId = SubtaskId { task: 0, subtask: 0 };
+    const OTHER: SubtaskId = SubtaskId { task: 0, subtask: 1 };
+
+    #[test]
+    fn a_reader_waits_for_its_own_snapshot() {
+        let mut gate = SplitGate::default();
+        assert!(gate.request(READER));
+        gate.close(CheckpointId(1), [READER, OTHER]);
+        assert!(!gate.request(READER));
+        assert!(!gate.acknowledged(OTHER, CheckpointId(1)));
+        assert!(gate.request(OTHER));
+        assert!(gate.acknowledged(READER, CheckpointId(1)));
+        assert!(gate.request(READER));
+    }
+
+    #[test]
+    fn an_older_checkpoint_does_not_open_the_gate_of_a_newer_one() {
+        let mut gate = SplitGate::default();
+        gate.close(CheckpointId(1), [READER]);
+        gate.close(CheckpointId(2), [READER]);
+        assert!(!gate.request(READER));
+        assert!(!gate.acknowledged(READER, CheckpointId(1)));
+        assert_eq!(gate.ended(CheckpointId(1)), []);
+        assert_eq!(gate.ended(CheckpointId(2)), [READER]);
+    }
+}

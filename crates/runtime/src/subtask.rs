@@ -1,0 +1,358 @@
+//! A subtask: an input gate, a chain and outputs, driven by `step`.
+//!
+//! A subtask is a value. In production a thread of its own steps it, in a simulation a scheduler does, and nothing in it
+//! can tell the difference. A step is bounded by its budget and never waits; between steps a record is in an input
+//! channel, in the rest of the head's batch, or in the outputs, and nowhere else.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use highwater_checkpoint::{
+    AbandonReason, Aligner, AlignerAction, AlignerEvent, Begin, Decline, DeclineReason, SubtaskCheckpoints,
+};
+use highwater_state_api::{Attempt, CheckpointId, JobName, OperatorUid, SubtaskId};
+use highwater_stream_api::Timestamp;
+
+use crate::TaskError;
+use crate::chain::Chain;
+use crate::channel::{Barrier, Element};
+use crate::control::{Control, ControlReceiver, Report, Reports};
+use crate::gate::Gate;
+use crate::metrics::SubtaskMetrics;
+use crate::operator::{FreezeError, Limits, OperatorContext, Ran};
+use crate::output::Outputs;
+use crate::snapshot::{AsyncSnapshot, SnapshotExecutor};
+
+/// How many records may come out of a chain before it yields to the outputs.
+const OUTPUT_RECORDS_MAX: usize = 16 * 1024;
+
+/// What a subtask is made of.
+pub struct SubtaskParts {
+    /// The job.
+    pub job: JobName,
+    /// The attempt.
+    pub attempt: Attempt,
+    /// The subtask.
+    pub id: SubtaskId,
+    /// The checkpoint that the attempt goes on from.
+    pub restored: Option<CheckpointId>,
+    /// Input; empty for a source.
+    pub gate: Gate,
+    /// The operators.
+    pub chain: Chain,
+    /// Output.
+    pub outputs: Outputs,
+    /// What the coordinator says.
+    pub control: ControlReceiver,
+    /// Takes reports to the coordinator.
+    pub reports: Box<dyn Reports>,
+    /// Writes snapshots.
+    pub executor: Arc<dyn SnapshotExecutor>,
+    /// Wakes whoever steps the subtask.
+    pub waker: Waker,
+    /// Counters that others may look at.
+    pub metrics: Arc<SubtaskMetrics>,
+}
+
+/// One parallel instance of a task.
+pub struct Subtask {
+    parts: SubtaskParts,
+    aligner: Aligner,
+    checkpoints: SubtaskCheckpoints,
+    work: Work,
+    waits_for_split: bool,
+    /// The barrier of the newest checkpoint that has come in.
+    newest_barrier: Option<Barrier>,
+    /// The newest checkpoint that is known to be complete, until it has been reported as settled.
+    unsettled: Option<CheckpointId>,
+}
+
+/// What the chain is in the middle of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// Nothing: the next element may be taken.
+    None,
+    /// The head has not done its batch.
+    Batch,
+    /// Timers are firing for this watermark; the input has ended if `last` says so.
+    Watermark { watermark: Timestamp, last: bool },
+    /// The input has ended and everything is done; only barriers and notifications still come.
+    Ended,
+}
+
+/// How a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// There may be more to do at once.
+    Progress,
+    /// Nothing to do until the waker is used, or until this time if one is given.
+    Waits(Option<Duration>),
+    /// The subtask has gone.
+    Stopped,
+}
+
+impl Subtask {
+    /// Puts a subtask together.
+    pub fn new(parts: SubtaskParts) -> Self {
+        let aligner = Aligner::new(parts.gate.len());
+        let checkpoints = SubtaskCheckpoints::new(parts.restored);
+        Self {
+            parts,
+            aligner,
+            checkpoints,
+            work: Work::None,
+            waits_for_split: false,
+            newest_barrier: None,
+            unsettled: None,
+        }
+    }
+
+    /// The subtask's identity.
+    pub fn id(&self) -> SubtaskId {
+        self.parts.id
+    }
+
+    /// Opens the chain with restored state. Called once, before the first step.
+    pub fn open(&mut self, context: impl FnMut(&OperatorUid) -> OperatorContext) -> Result<(), TaskError> {
+        self.parts.chain.open(context)?;
+        self.parts.reports.report(Report::Running(self.parts.id));
+        Ok(())
+    }
+
+    /// Does what can be done now, within a budget of about `records_max` records. An error ends the subtask.
+    pub fn step(&mut self, now: Duration, records_max: usize) -> Result<Step, TaskError> {
+        while let Some(message) = self.parts.control.receive() {
+            if self.control(message, now)? {
+                self.parts.reports.report(Report::Stopped(self.parts.id));
+                return Ok(Step::Stopped);
+            }
+        }
+        if self.parts.chain.next_timer().is_some_and(|timer| timer <= now) {
+            self.parts.chain.on_timer(now)?;
+        }
+        if self.work == Work::Ended
+            && self.parts.chain.is_settled()
+            && let Some(checkpoint) = self.unsettled.take()
+        {
+            self.parts.reports.report(Report::Settled(self.parts.id, checkpoint));
+        }
+        // Collectors never refuse; so that output stays bounded nothing new is begun while a channel is full.
+        if self.work != Work::Ended && self.parts.outputs.is_full() {
+            return Ok(Step::Waits(None));
+        }
+        let step = match self.work {
+            Work::Batch => self.run(now, records_max),
+            Work::Watermark { watermark, last } => self.advance(watermark, last, now, records_max),
+            Work::None if self.parts.gate.is_empty() => self.run(now, records_max),
+            Work::None | Work::Ended => self.take(now, records_max),
+        };
+        self.publish_counts();
+        match step? {
+            Step::Waits(until) => Ok(Step::Waits([until, self.parts.chain.next_timer()].into_iter().flatten().min())),
+            step => Ok(step),
+        }
+    }
+
+    /// Takes an element from the gate, if there is one.
+    fn take(&mut self, now: Duration, records_max: usize) -> Result<Step, TaskError> {
+        let Some((channel, element)) = self.parts.gate.receive() else {
+            // Nothing else comes in now: what is pending would only wait.
+            self.parts.outputs.flush();
+            return Ok(Step::Waits(None));
+        };
+        match element {
+            Element::Batch(batch) => {
+                self.parts.chain.accept(batch)?;
+                self.run(now, records_max)
+            }
+            Element::Watermark(watermark) => {
+                let watermark = self.parts.gate.advance(channel, watermark);
+                self.advance(watermark, false, now, records_max)
+            }
+            Element::Barrier(barrier) => {
+                if self.newest_barrier.is_none_or(|newest| newest.checkpoint < barrier.checkpoint) {
+                    self.newest_barrier = Some(barrier);
+                }
+                self.align(AlignerEvent::Barrier { channel, checkpoint: barrier.checkpoint }, now)?;
+                Ok(Step::Progress)
+            }
+            Element::End => {
+                self.align(AlignerEvent::ChannelEnded { channel }, now)?;
+                let last = self.parts.gate.end(channel);
+                self.advance(self.parts.gate.watermark(), last, now, records_max)
+            }
+        }
+    }
+
+    fn run(&mut self, now: Duration, records_max: usize) -> Result<Step, TaskError> {
+        let SubtaskParts { chain, outputs, control, waker, .. } = &mut self.parts;
+        let ran = chain.run(&limits(control, waker, now, records_max), outputs)?;
+        match ran {
+            Ran::More => {
+                // A source always has more; it holds no batch between its polls.
+                self.work = if self.parts.gate.is_empty() { Work::None } else { Work::Batch };
+                Ok(Step::Progress)
+            }
+            Ran::Done => {
+                self.work = Work::None;
+                Ok(Step::Progress)
+            }
+            Ran::Idle(until) => {
+                self.parts.outputs.flush();
+                Ok(Step::Waits(until))
+            }
+            Ran::NeedsSplit => {
+                self.parts.outputs.flush();
+                if !self.waits_for_split {
+                    self.waits_for_split = true;
+                    self.parts.reports.report(Report::SplitRequested(self.parts.id));
+                }
+                Ok(Step::Waits(None))
+            }
+            Ran::Ended => self.advance(Timestamp::MAX, true, now, records_max),
+        }
+    }
+
+    fn advance(
+        &mut self,
+        watermark: Timestamp,
+        last: bool,
+        now: Duration,
+        records_max: usize,
+    ) -> Result<Step, TaskError> {
+        let SubtaskParts { chain, outputs, control, waker, .. } = &mut self.parts;
+        let limits = limits(control, waker, now, records_max);
+        if watermark > Timestamp::MIN && chain.advance(watermark, &limits, outputs)? == Ran::More {
+            self.work = Work::Watermark { watermark, last };
+            return Ok(Step::Progress);
+        }
+        self.work = Work::None;
+        if last {
+            chain.finish(&limits, outputs)?;
+            outputs.end();
+            self.work = Work::Ended;
+            self.parts.reports.report(Report::Ended(self.parts.id));
+        }
+        Ok(Step::Progress)
+    }
+
+    /// Carries out a message. Returns whether the subtask is to stop.
+    fn control(&mut self, message: Control, now: Duration) -> Result<bool, TaskError> {
+        match message {
+            Control::Trigger { checkpoint, triggered_at_ms } => {
+                self.begin(Barrier { checkpoint, triggered_at_ms }, now)?;
+            }
+            Control::Complete(checkpoint) => {
+                let ended = self.checkpoints.complete(checkpoint);
+                for aborted in ended.aborted {
+                    self.parts.chain.notify_aborted(aborted)?;
+                }
+                if let Some(completed) = ended.completed {
+                    self.parts.chain.notify_complete(completed, now)?;
+                }
+                // Also for a repeated notification: the answer to the one before may have been lost.
+                self.unsettled = self.unsettled.max(Some(checkpoint));
+            }
+            Control::Aborted(checkpoint) => {
+                for aborted in self.checkpoints.abort(checkpoint).aborted {
+                    self.parts.chain.notify_aborted(aborted)?;
+                }
+                self.align(AlignerEvent::Aborted { checkpoint }, now)?;
+            }
+            Control::AddSplit(split) => {
+                self.waits_for_split = false;
+                if let Some(source) = self.parts.chain.as_source() {
+                    source.add_split(&split)?;
+                }
+            }
+            Control::NoMoreSplits => {
+                self.waits_for_split = false;
+                if let Some(source) = self.parts.chain.as_source() {
+                    source.no_more_splits();
+                }
+            }
+            Control::Finish | Control::Cancel => return Ok(true),
+        }
+        Ok(false)
+    }
+
+    /// Tells the aligner what happened and does what it says.
+    fn align(&mut self, event: AlignerEvent, now: Duration) -> Result<(), TaskError> {
+        for action in self.aligner.on_event(event) {
+            match action {
+                AlignerAction::Block { channel } => self.parts.gate.block(channel),
+                AlignerAction::Unblock { channels } => {
+                    channels.into_iter().for_each(|channel| self.parts.gate.unblock(channel));
+                }
+                AlignerAction::Aligned { checkpoint } => self.begin(self.barrier_of(checkpoint), now)?,
+                AlignerAction::Abandon { checkpoint, reason } => {
+                    self.parts.outputs.barrier(self.barrier_of(checkpoint));
+                    if reason == AbandonReason::Subsumed {
+                        let message = "the barrier of a newer checkpoint came first".to_owned();
+                        self.decline(checkpoint, DeclineReason::Subsumed, message);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The barrier of a checkpoint, as it came in. An abandoned one has lost its time, which nobody will look at.
+    fn barrier_of(&self, checkpoint: CheckpointId) -> Barrier {
+        let newest = self.newest_barrier.filter(|newest| newest.checkpoint == checkpoint);
+        newest.unwrap_or(Barrier { checkpoint, triggered_at_ms: 0 })
+    }
+
+    /// Takes a checkpoint: everything before its barrier has been processed, nothing after it.
+    ///
+    /// The order is the protocol: operators emit what must not be part of the snapshot, the barrier goes out behind it,
+    /// the state is frozen, and between the last two no record is processed.
+    fn begin(&mut self, barrier: Barrier, now: Duration) -> Result<(), TaskError> {
+        let checkpoint = barrier.checkpoint;
+        match self.checkpoints.begin(checkpoint) {
+            Begin::Late => return Ok(()),
+            Begin::Aborted => {
+                self.parts.outputs.barrier(barrier);
+                return Ok(());
+            }
+            Begin::Snapshot => {}
+        }
+        let SubtaskParts { chain, outputs, control, waker, .. } = &mut self.parts;
+        chain.prepare_snapshot(checkpoint, &limits(control, waker, now, usize::MAX), outputs)?;
+        outputs.barrier(barrier);
+        match chain.freeze(checkpoint) {
+            Ok(frozen) => {
+                self.parts.metrics.frozen(checkpoint);
+                let SubtaskParts { job, attempt, id, .. } = &self.parts;
+                let snapshot = AsyncSnapshot { job: job.clone(), attempt: *attempt, checkpoint, subtask: *id, frozen };
+                self.parts.executor.submit(snapshot);
+                Ok(())
+            }
+            Err(FreezeError::Decline(error)) => {
+                self.checkpoints.snapshot_failed(checkpoint);
+                self.decline(checkpoint, DeclineReason::SnapshotFailed, crate::error::chain_of(&error));
+                Ok(())
+            }
+            Err(FreezeError::Fail(error)) => Err(error),
+        }
+    }
+
+    fn decline(&self, checkpoint: CheckpointId, reason: DeclineReason, message: String) {
+        let SubtaskParts { job, attempt, id, .. } = &self.parts;
+        let decline = Decline { job: job.clone(), attempt: *attempt, checkpoint, subtask: *id, reason, message };
+        self.parts.reports.report(Report::Declined(decline));
+    }
+
+    fn publish_counts(&self) {
+        let mut counts = self.parts.chain.counts();
+        if let Some((_, head)) = counts.next() {
+            let late = head.late_records + counts.map(|(_, counts)| counts.late_records).sum::<u64>();
+            self.parts.metrics.publish(head.records_in, late);
+        }
+    }
+}
+
+fn limits<'a>(control: &'a ControlReceiver, waker: &'a Waker, now: Duration, records_max: usize) -> Limits<'a> {
+    Limits { records_max, output_max: OUTPUT_RECORDS_MAX, control_waits: control.waits(), now, waker }
+}

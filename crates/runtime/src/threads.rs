@@ -1,0 +1,56 @@
+//! The one place where the runtime starts threads, and how a thread waits for its subtask to be woken.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Wake, Waker};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// Starts a thread. Its name is for debuggers; nothing is identified by it.
+pub(crate) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    Builder::new().name(name).spawn(work)
+}
+
+/// Lets a thread wait until it is woken. A wake-up that comes first is not lost.
+#[derive(Default)]
+pub(crate) struct Parker {
+    woken: Mutex<bool>,
+    wakes: Condvar,
+}
+
+impl Parker {
+    /// The waker of this parker.
+    pub(crate) fn waker(self: &Arc<Self>) -> Waker {
+        Waker::from(self.clone())
+    }
+
+    /// Waits until it is woken, or for `timeout` if one is given.
+    pub(crate) fn park(&self, timeout: Option<Duration>) {
+        let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        match timeout {
+            None => {
+                while !*woken {
+                    woken = self.wakes.wait(woken).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+            Some(timeout) if !*woken => {
+                (woken, _) = self.wakes.wait_timeout(woken, timeout).unwrap_or_else(PoisonError::into_inner);
+            }
+            Some(_) => {}
+        }
+        *woken = false;
+    }
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*woken {
+            *woken = true;
+            self.wakes.notify_one();
+        }
+    }
+}
