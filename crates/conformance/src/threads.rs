@@ -21,3 +21,15 @@ pub(crate) fn race<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> V
         running.into_iter().map(|thread| thread.join().expect("a racing thread panicked")).collect()
     })
 }
+
+/// Runs `there` on another thread while `here` runs on this one.
+///
+/// # Panics
+/// When one of them panics.
+pub(crate) fn beside<A: Send, B>(there: impl FnOnce() -> A + Send, here: impl FnOnce() -> B) -> (A, B) {
+    thread::scope(|scope| {
+        let there = scope.spawn(there);
+        let here = here();
+        (there.join().expect("the other thread panicked"), here)
+    })
+}

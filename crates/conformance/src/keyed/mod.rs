@@ -1,1 +1,98 @@
 //! The contract of a state backend, one function a behaviour.
+//!
+//! Most cases go through [`KeyedState`](highwater_state_api::KeyedState), the way a task does, each with a write-back
+//! cache that is off, small and large. Those of the byte tables look at the backend itself and pass by when it keeps no
+//! bytes.
+
+#![expect(clippy::unwrap_used, reason = "a case is a test: it panics where the contract is broken")]
+
+mod byte_tables;
+mod harness;
+mod maps;
+mod refusals;
+mod restores;
+mod snapshots;
+mod values;
+
+pub use byte_tables::*;
+pub use harness::{BackendFactory, KeyedCase};
+pub use maps::*;
+pub use refusals::*;
+pub use restores::*;
+pub use snapshots::*;
+pub use values::*;
+
+/// The one list of the suite: from it come [`CASES`] and [`keyed_backend_conformance!`](crate::keyed_backend_conformance).
+macro_rules! suite {
+    ($d:tt $($case:ident),* $(,)?) => {
+        /// Every case with its name, in the order of the suite.
+        pub const CASES: &[(&str, KeyedCase)] = &[$((stringify!($case), $case)),*];
+
+        /// Makes one `#[test]` for each case of the keyed backend suite.
+        ///
+        /// Takes a factory, `Fn() -> B` where `B` is a `StateBackend`, that makes a new one at each call.
+        #[macro_export]
+        macro_rules! keyed_backend_conformance {
+            ($d factory:expr $d(,)?) => {
+                $(
+                    #[test]
+                    fn $case() {
+                        $d crate::keyed::$case(&|| ::std::boxed::Box::new(($d factory)()));
+                    }
+                )*
+            };
+        }
+    };
+}
+
+suite! { $
+    a_value_is_absent_until_it_is_set,
+    zero_false_empty_and_unit_are_values,
+    a_value_is_replaced_changed_and_cleared,
+    keys_do_not_share_values,
+    keys_that_look_alike_are_different,
+    states_do_not_share_values,
+    a_batch_is_like_its_keys_one_by_one,
+    values_of_any_shape_and_size_are_kept,
+    a_map_entry_is_absent_until_it_is_put,
+    empty_map_keys_and_values_are_entries,
+    a_map_without_entries_is_empty,
+    every_entry_is_visited_once,
+    maps_of_keys_that_look_alike_do_not_mix,
+    clearing_a_map_leaves_its_neighbours,
+    the_entries_of_all_keys_are_visited_once,
+    without_a_current_key_there_is_no_state,
+    a_handle_of_no_store_or_another_store_is_refused,
+    a_key_of_a_foreign_key_group_is_refused,
+    a_key_of_another_type_is_refused,
+    a_name_has_one_kind_and_one_schema,
+    a_blank_name_is_refused,
+    a_snapshot_does_not_see_later_changes,
+    several_snapshots_can_be_open_at_once,
+    a_snapshot_can_be_written_on_another_thread,
+    a_key_group_can_be_written_in_any_order_and_again,
+    a_snapshot_has_every_entry_once,
+    a_snapshot_does_not_have_what_was_removed,
+    an_empty_state_has_a_snapshot,
+    the_fate_of_a_checkpoint_changes_no_state,
+    a_restored_state_goes_on,
+    state_moves_with_its_key_groups,
+    a_state_that_nobody_registers_goes_on_unchanged,
+    the_order_of_registration_does_not_matter,
+    a_table_without_entries_goes_on,
+    a_restored_state_is_not_taken_for_another_kind_or_schema,
+    a_restored_state_keeps_its_type_of_keys,
+    snapshots_that_do_not_agree_are_refused,
+    a_key_group_of_another_subtask_is_not_restored,
+    a_damaged_stream_is_an_error,
+    a_damaged_value_is_an_error,
+    bytes_are_kept_under_their_whole_address,
+    an_empty_value_is_a_value,
+    reading_appends_to_what_is_there,
+    removing_what_is_not_there_succeeds,
+    a_scan_visits_exactly_its_prefix,
+    a_scan_ends_when_the_visitor_breaks,
+    long_parts_and_values_are_kept,
+    a_prefetch_changes_nothing,
+    backends_of_one_factory_are_independent,
+}

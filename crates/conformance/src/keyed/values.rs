@@ -1,0 +1,227 @@
+//! Cases: one value a key.
+
+use highwater_state_api::KeyHasher;
+use serde::{Deserialize, Serialize};
+
+use super::harness::{BackendFactory, expected_values, select, set_values, value, values, with_every_cache};
+
+/// Absent is `None`, before and after other keys have values.
+pub fn a_value_is_absent_until_it_is_set(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<String>();
+        let count = value::<u64>(&mut state, "count");
+        let [a, b] = ["a", "b"].map(String::from);
+        select(&mut state, &a);
+        assert_eq!(count.value(&mut state).unwrap(), None);
+        count.update(&mut state, 5).unwrap();
+        assert_eq!(count.value(&mut state).unwrap(), Some(5));
+        select(&mut state, &b);
+        assert_eq!(count.value(&mut state).unwrap(), None);
+        count.clear(&mut state).unwrap();
+        assert_eq!(count.value(&mut state).unwrap(), None);
+        select(&mut state, &a);
+        assert_eq!(count.value(&mut state).unwrap(), Some(5));
+    });
+}
+
+/// A value that looks like nothing is a value, also after a batch has ended.
+pub fn zero_false_empty_and_unit_are_values(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<String>();
+        let zero = value::<u64>(&mut state, "zero");
+        let no = value::<bool>(&mut state, "false");
+        let text = value::<String>(&mut state, "empty text");
+        let list = value::<Vec<u8>>(&mut state, "empty list");
+        let unit = value::<()>(&mut state, "unit");
+        let none = value::<Option<u8>>(&mut state, "none");
+        let key = String::new();
+        select(&mut state, &key);
+        zero.update(&mut state, 0).unwrap();
+        no.update(&mut state, false).unwrap();
+        text.update(&mut state, String::new()).unwrap();
+        list.update(&mut state, Vec::new()).unwrap();
+        unit.update(&mut state, ()).unwrap();
+        none.update(&mut state, None).unwrap();
+        for _ in 0..2 {
+            assert_eq!(zero.value(&mut state).unwrap(), Some(0));
+            assert_eq!(no.value(&mut state).unwrap(), Some(false));
+            assert_eq!(text.value(&mut state).unwrap(), Some(String::new()));
+            assert_eq!(list.value(&mut state).unwrap(), Some(Vec::new()));
+            assert_eq!(unit.value(&mut state).unwrap(), Some(()));
+            assert_eq!(none.value(&mut state).unwrap(), Some(None));
+            state.end_batch().unwrap();
+            select(&mut state, &key);
+        }
+        select(&mut state, &String::from("other"));
+        assert_eq!(unit.value(&mut state).unwrap(), None);
+        assert_eq!(none.value(&mut state).unwrap(), None);
+    });
+}
+
+/// `update`, `modify` and `clear` in every order.
+pub fn a_value_is_replaced_changed_and_cleared(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        let count = value::<u64>(&mut state, "count");
+        let mut expected = None;
+        for step in 0..40u64 {
+            select(&mut state, &(step % 2));
+            if step % 2 == 1 {
+                count.update(&mut state, step).unwrap();
+                continue;
+            }
+            match step / 2 % 5 {
+                0 => {
+                    count.update(&mut state, step).unwrap();
+                    expected = Some(step);
+                }
+                1 | 2 => {
+                    let seen = count.modify(&mut state, |count| {
+                        let seen = *count;
+                        *count = Some(count.unwrap_or(1_000) + 1);
+                        seen
+                    });
+                    assert_eq!(seen.unwrap(), expected);
+                    expected = Some(expected.unwrap_or(1_000) + 1);
+                }
+                3 => {
+                    count.clear(&mut state).unwrap();
+                    expected = None;
+                }
+                _ => {
+                    assert_eq!(count.modify(&mut state, |count| count.take()).unwrap(), expected);
+                    expected = None;
+                }
+            }
+            assert_eq!(count.value(&mut state).unwrap(), expected, "step {step}");
+        }
+    });
+}
+
+/// Hundreds of keys, more than any small cache holds, each with its own value.
+pub fn keys_do_not_share_values(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        set_values(&mut state, "count", 300, 1);
+        assert_eq!(values(&mut state, "count", 300), expected_values(300, 1));
+        let count = value::<u64>(&mut state, "count");
+        for key in (0..300u64).step_by(3) {
+            select(&mut state, &key);
+            count.clear(&mut state).unwrap();
+        }
+        for (key, value) in values(&mut state, "count", 300).into_iter().enumerate() {
+            assert_eq!(value, (key % 3 != 0).then_some(key as u64 * 10 + 1), "key {key}");
+        }
+    });
+}
+
+/// Keys that are the same when their parts are joined, or when they are cut short.
+pub fn keys_that_look_alike_are_different(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<(String, String)>();
+        let whose = value::<String>(&mut state, "whose");
+        let parts = ["", "a", "ab", "abc", "b", "bc", "c", "\0", "a\0", "\0a", "ä", "a\u{308}", "A"];
+        let keys = || parts.iter().flat_map(|a| parts.iter().map(|b| (String::from(*a), String::from(*b))));
+        for key in keys() {
+            select(&mut state, &key);
+            assert_eq!(whose.value(&mut state).unwrap(), None, "{key:?}");
+            whose.update(&mut state, format!("{key:?}")).unwrap();
+        }
+        for key in keys() {
+            select(&mut state, &key);
+            assert_eq!(whose.value(&mut state).unwrap(), Some(format!("{key:?}")));
+        }
+    });
+}
+
+/// States of one operator, whatever their names and in whatever order they are made.
+pub fn states_do_not_share_values(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        let names = ["a", "ab", "b", "a b", "ä", "A", "0", "count/a", "count"];
+        let handles = names.map(|name| value::<String>(&mut state, name));
+        for key in 0..10u64 {
+            select(&mut state, &key);
+            for (name, handle) in names.iter().zip(&handles).skip((key % 3) as usize) {
+                handle.update(&mut state, format!("{name} of {key}")).unwrap();
+            }
+        }
+        for key in 0..10u64 {
+            select(&mut state, &key);
+            for (index, (name, handle)) in names.iter().zip(&handles).enumerate() {
+                let expected = (index as u64 >= key % 3).then(|| format!("{name} of {key}"));
+                assert_eq!(handle.value(&mut state).unwrap(), expected, "{name:?} of key {key}");
+            }
+        }
+        // The same name is the same state.
+        let again = value::<String>(&mut state, "a b");
+        select(&mut state, &9u64);
+        assert_eq!(again.value(&mut state).unwrap().as_deref(), Some("a b of 9"));
+    });
+}
+
+/// A resolved batch, with keys that come again, is like its keys one after the other.
+pub fn a_batch_is_like_its_keys_one_by_one(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        let count = value::<u64>(&mut state, "count");
+        let keys: Vec<u64> = (0..100).map(|index| index * index % 17).collect();
+        let mut hasher = KeyHasher::default();
+        let hashes: Vec<_> = keys.iter().map(|key| hasher.hash(key).unwrap()).collect();
+        for _ in 0..3 {
+            state.resolve_batch(keys.iter().zip(hashes.iter().copied())).unwrap();
+            for index in 0..keys.len() {
+                state.select(index);
+                count.modify(&mut state, |count| *count = Some(count.unwrap_or(0) + 1)).unwrap();
+            }
+            state.end_batch().unwrap();
+        }
+        for key in 0..17u64 {
+            select(&mut state, &key);
+            let expected = 3 * keys.iter().filter(|other| **other == key).count() as u64;
+            assert_eq!(count.value(&mut state).unwrap(), (expected > 0).then_some(expected), "key {key}");
+        }
+    });
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Payment {
+    account: String,
+    cents: i64,
+    rate: f64,
+    tags: Vec<Option<Tag>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+enum Tag {
+    Plain,
+    Named(String),
+    Span { from: u8, to: u128 },
+}
+
+/// Structs, enums, extremes, and a value of a mebibyte.
+pub fn values_of_any_shape_and_size_are_kept(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        let payment = value::<Payment>(&mut state, "payment");
+        let payments = [
+            Payment { account: String::new(), cents: i64::MIN, rate: -0.0, tags: Vec::new() },
+            Payment { account: "ä".into(), cents: -1, rate: f64::MAX, tags: vec![None, Some(Tag::Plain)] },
+            Payment {
+                account: "x".repeat(1 << 20),
+                cents: i64::MAX,
+                rate: f64::INFINITY,
+                tags: vec![Some(Tag::Named("\0".into())), Some(Tag::Span { from: 0, to: u128::MAX })],
+            },
+        ];
+        for (key, expected) in payments.iter().enumerate() {
+            select(&mut state, &(key as u64));
+            payment.update(&mut state, expected.clone()).unwrap();
+        }
+        state.end_batch().unwrap();
+        for (key, expected) in payments.into_iter().enumerate() {
+            select(&mut state, &(key as u64));
+            assert!(payment.value(&mut state).unwrap() == Some(expected), "payment {key} differs");
+        }
+    });
+}

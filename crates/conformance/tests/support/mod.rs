@@ -1,0 +1,6 @@
+//! The simplest storage and the simplest byte backend that keep the contracts: what the suites are tried on.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+pub(crate) mod byte_backend;
+pub(crate) mod simple_storage;
