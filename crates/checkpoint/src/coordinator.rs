@@ -127,9 +127,8 @@ impl Coordinator {
                 let outcome = self.log.appended(sequence);
                 self.log_decided(now, outcome, actions);
             }
-            Event::LogTaken { sequence } | Event::LogUnknown { sequence, .. } => {
-                self.log.taken_or_unknown(sequence, actions);
-            }
+            Event::LogTaken { sequence } => self.log.taken(sequence, actions),
+            Event::LogUnknown { sequence, .. } => self.log.unknown(sequence, actions),
             Event::LogRead { sequence, record } => {
                 let outcome = self.log.read(now_ms, sequence, record);
                 self.log_decided(now, outcome, actions);
@@ -179,11 +178,16 @@ impl Coordinator {
         }
     }
 
-    /// Checkpoints that wait for the log do not count: a log that does not answer must not stop what does not need it.
+    /// Whether another checkpoint may be triggered.
+    ///
+    /// While the log does not say what became of an append, checkpoints that wait for it do not count: they must not
+    /// stop those that do not need it yet.
     fn has_room(&self) -> bool {
         let unpublished = self.pending.values().filter(|pending| pending.phase == Phase::Publication).count();
-        let taken = self.pending.len() - unpublished;
-        self.settling.is_none() && taken < self.config.max_concurrent.max(1) as usize && unpublished < PUBLICATIONS_MAX
+        let waived = if self.log.is_stalled() { unpublished } else { 0 };
+        self.settling.is_none()
+            && self.pending.len() - waived < self.config.max_concurrent.max(1) as usize
+            && unpublished < PUBLICATIONS_MAX
     }
 
     fn trigger(&mut self, now: Now, reason: Reason, actions: &mut Vec<Action>) {

@@ -53,3 +53,14 @@ pub use vocabulary::{
     CheckpointFailure, CheckpointMetadata, DeclineReason, EnumeratorState, LogRecord, Now, OperatorSnapshot,
     OperatorState, SubtaskSnapshot,
 };
+
+#[cfg(test)]
+mod coordinator_test;
+#[cfg(test)]
+mod format_test;
+#[cfg(test)]
+mod job_log_test;
+#[cfg(test)]
+mod script_test;
+#[cfg(test)]
+mod stray_test;

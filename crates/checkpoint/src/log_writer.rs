@@ -43,6 +43,8 @@ struct InFlight {
     step: Step,
     /// Answers in a row that decided nothing.
     undecided: u32,
+    /// The storage has failed to say what became of the append.
+    is_unknown: bool,
 }
 
 /// Writes records of one attempt.
@@ -87,7 +89,7 @@ impl LogWriter {
             && let Some(record) = self.queue.pop_front()
         {
             actions.push(Action::AppendLog { sequence: self.next_sequence, record: record.clone() });
-            self.in_flight = Some(InFlight { record, step: Step::Appending, undecided: 0 });
+            self.in_flight = Some(InFlight { record, step: Step::Appending, undecided: 0, is_unknown: false });
         }
     }
 
@@ -112,13 +114,26 @@ impl LogWriter {
         self.decided(sequence)
     }
 
-    /// The number is taken or may be: only reading tells by whom. A late answer to an append that is being looked into
-    /// already says nothing new.
-    pub(crate) fn taken_or_unknown(&mut self, sequence: u64, actions: &mut Vec<Action>) {
+    /// Whether an append waits for a storage that does not say what became of it, for nobody knows how long.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.in_flight.as_ref().is_some_and(|in_flight| in_flight.is_unknown)
+    }
+
+    /// Another record has the number, or the own one has it from a try before: only reading tells.
+    pub(crate) fn taken(&mut self, sequence: u64, actions: &mut Vec<Action>) {
+        // A late answer to an append that is being looked into already says nothing new.
         if let Some(in_flight) = self.in_flight(sequence).filter(|in_flight| in_flight.step == Step::Appending) {
             in_flight.step = Step::Reading;
             actions.push(Action::ReadLog { sequence });
         }
+    }
+
+    /// The record may be there or not.
+    pub(crate) fn unknown(&mut self, sequence: u64, actions: &mut Vec<Action>) {
+        if let Some(in_flight) = self.in_flight(sequence) {
+            in_flight.is_unknown = true;
+        }
+        self.taken(sequence, actions);
     }
 
     pub(crate) fn read(&mut self, now_ms: u64, sequence: u64, found: Option<LogRecord>) -> Option<Outcome> {
@@ -137,6 +152,7 @@ impl LogWriter {
 
     pub(crate) fn read_failed(&mut self, now_ms: u64, sequence: u64) {
         if let Some(in_flight) = self.in_flight(sequence).filter(|in_flight| in_flight.step == Step::Reading) {
+            in_flight.is_unknown = true;
             in_flight.undecided = in_flight.undecided.max(1); // a read that failed is never repeated at once
             in_flight.step = Step::ReadAt { at_ms: in_flight.retry_at(now_ms) };
         }

@@ -153,7 +153,7 @@ impl CheckpointFailure {
 impl fmt::Display for CheckpointFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Expired => f.write_str("it expired before every subtask had acknowledged it"),
+            Self::Expired => f.write_str("it was not complete within the timeout"),
             Self::Declined { reason, message } => write!(f, "a subtask declined it ({reason:?}): {message}"),
             Self::Subsumed => f.write_str("a newer checkpoint completed first"),
             Self::FinalizeFailed { cause } => write!(f, "its metadata could not be written: {cause}"),

@@ -1,0 +1,261 @@
+//! Log records and metadata as files: the examples of the format texts, and every way in which a file can be wrong.
+
+use bytes::Bytes;
+use highwater_state_api::{
+    Attempt, CheckpointId, Checksum, KEY_HASH_ID, KeyGroup, KeyGroupPart, KeyedStateHandle, MaxParallelism, ObjectPath,
+    OperatorList, Redistribution, Schema, StateHandle, StateKind, TableMeta,
+};
+use insta::assert_snapshot;
+use proptest::prelude::*;
+
+use crate::script_test::{job, uid};
+use crate::{
+    CheckpointMetadata, FormatError, LogRecord, OperatorSnapshot, OperatorState, decode_log_record, decode_metadata,
+    encode_log_record, encode_metadata,
+};
+
+/// The bytes of the first example in a format text: lines that are indented by four and begin with a byte.
+fn example(text: &str) -> Vec<u8> {
+    let lines = text.lines().skip_while(|line| !line.ends_with("# Example")).skip(1);
+    let of_example = lines.take_while(|line| !line.starts_with('#')).filter_map(|line| line.strip_prefix("    "));
+    // A byte column of 16 bytes is 47 characters wide.
+    of_example
+        .flat_map(|line| line.get(..47).unwrap_or(line).split_whitespace())
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        .collect()
+}
+
+fn record() -> LogRecord {
+    let metadata = StateHandle::Object {
+        path: ObjectPath::parse("job/chk-7-1/_metadata").unwrap(),
+        length: 1_234,
+        checksum: Checksum(0x0123_4567_89ab_cdef),
+    };
+    LogRecord::Completed { attempt: Attempt(1), checkpoint: CheckpointId(7), metadata }
+}
+
+fn keyed(subtask: u32, parallelism: u32, groups: &[u16]) -> KeyedStateHandle {
+    let part = |index: usize, group: u16| KeyGroupPart {
+        group: KeyGroup(group),
+        offset: index as u64 * 3,
+        length: 3,
+        checksum: Checksum::of(b"abc"),
+    };
+    KeyedStateHandle {
+        range: MaxParallelism::new(4).unwrap().range_of(subtask, parallelism),
+        tables: vec![TableMeta {
+            name: "total".to_owned(),
+            kind: StateKind::Value,
+            key: Schema::trace::<String>().unwrap(),
+            map_key: None,
+            value: Schema::trace::<i64>().unwrap(),
+        }],
+        parts: groups.iter().enumerate().map(|(index, group)| part(index, *group)).collect(),
+        state: StateHandle::Inline(Bytes::from(b"abc".repeat(groups.len()))),
+    }
+}
+
+fn metadata() -> CheckpointMetadata {
+    let snapshot =
+        OperatorSnapshot { keyed: Some(keyed(0, 1, &[2])), lists: Vec::new(), watermark: Some(-1), finished: false };
+    CheckpointMetadata {
+        job: job(),
+        attempt: Attempt(1),
+        checkpoint: CheckpointId(7),
+        triggered_at_ms: 1_700_000_000_000,
+        key_hash: KEY_HASH_ID.to_owned(),
+        operators: vec![OperatorState {
+            uid: uid("sum"),
+            max_parallelism: MaxParallelism::new(4).unwrap(),
+            subtasks: vec![snapshot],
+            enumerator: None,
+        }],
+    }
+}
+
+fn rich_metadata() -> CheckpointMetadata {
+    let list = OperatorList {
+        name: "_reader_splits".to_owned(),
+        redistribution: Redistribution::Split,
+        schema: Schema::Opaque { name: "split".to_owned(), version: 3 },
+        elements: vec![Bytes::from_static(b"one"), Bytes::new()],
+    };
+    let source = OperatorSnapshot { lists: vec![list], finished: true, ..OperatorSnapshot::default() };
+    let counter = |subtask, groups: &[u16]| OperatorSnapshot {
+        keyed: Some(keyed(subtask, 2, groups)),
+        watermark: Some(i64::MIN),
+        ..OperatorSnapshot::default()
+    };
+    let mut metadata = metadata();
+    metadata.operators = vec![
+        OperatorState {
+            uid: uid("source"),
+            max_parallelism: MaxParallelism::new(32_768).unwrap(),
+            subtasks: vec![source, OperatorSnapshot::default()],
+            enumerator: Some(Bytes::from_static(b"rest")),
+        },
+        OperatorState {
+            uid: uid("sum"),
+            max_parallelism: MaxParallelism::new(4).unwrap(),
+            subtasks: vec![counter(0, &[0, 1]), counter(1, &[])],
+            enumerator: None,
+        },
+    ];
+    metadata
+}
+
+#[test]
+fn the_examples_of_the_format_texts_are_true() {
+    let log = example(include_str!("../../../docs/format/job-log.md"));
+    assert_eq!(encode_log_record(&record()).unwrap(), log);
+    assert_eq!(decode_log_record(&log).unwrap(), record());
+    let checkpoint = example(include_str!("../../../docs/format/checkpoint.md"));
+    assert_eq!(encode_metadata(&metadata()).unwrap(), checkpoint);
+    assert_eq!(decode_metadata(&checkpoint).unwrap(), metadata());
+}
+
+#[test]
+fn what_was_encoded_is_decoded() {
+    let claim = LogRecord::Claim { nonce: u64::MAX, first_checkpoint: CheckpointId(u64::MAX) };
+    let inline = StateHandle::Inline(Bytes::from_static(b"metadata"));
+    let small = LogRecord::Completed { attempt: Attempt(0), checkpoint: CheckpointId(0), metadata: inline };
+    for record in [claim, small, record(), LogRecord::Finished { attempt: Attempt(3) }] {
+        assert_eq!(decode_log_record(&encode_log_record(&record).unwrap()).unwrap(), record);
+    }
+    for metadata in [metadata(), rich_metadata()] {
+        assert_eq!(decode_metadata(&encode_metadata(&metadata).unwrap()).unwrap(), metadata);
+    }
+}
+
+#[test]
+fn every_truncation_is_an_error() {
+    let log = encode_log_record(&record()).unwrap();
+    for length in 0..log.len() {
+        assert!(matches!(decode_log_record(&log[..length]), Err(FormatError::Cut { .. })), "{length}");
+    }
+    let checkpoint = encode_metadata(&rich_metadata()).unwrap();
+    for length in 0..checkpoint.len() {
+        assert!(matches!(decode_metadata(&checkpoint[..length]), Err(FormatError::Cut { .. })), "{length}");
+    }
+}
+
+#[test]
+fn every_changed_bit_is_an_error() {
+    let log = encode_log_record(&record()).unwrap();
+    let checkpoint = encode_metadata(&rich_metadata()).unwrap();
+    for bit in 0..log.len() * 8 {
+        let mut damaged = log.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(decode_log_record(&damaged).is_err(), "bit {bit}");
+    }
+    for bit in 0..checkpoint.len() * 8 {
+        let mut damaged = checkpoint.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(decode_metadata(&damaged).is_err(), "bit {bit}");
+    }
+}
+
+/// A file with this payload and a checksum that is right.
+fn sealed(magic: &[u8; 8], payload: &[u8]) -> Vec<u8> {
+    let mut file = magic.to_vec();
+    file.extend_from_slice(&1u32.to_le_bytes());
+    file.extend_from_slice(&(payload.len() as u64).to_le_bytes());
+    file.extend_from_slice(payload);
+    let checksum = Checksum::of(&file);
+    file.extend_from_slice(&checksum.0.to_le_bytes());
+    file
+}
+
+#[test]
+fn an_error_says_what_was_expected_and_what_was_found() {
+    let good = encode_log_record(&record()).unwrap();
+    let error = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut file = good.clone();
+        change(&mut file);
+        decode_log_record(&file).unwrap_err().to_string()
+    };
+    let errors = [
+        error(&|file| file.clear()),
+        error(&|file| file.truncate(96)),
+        error(&|file| file.push(0)),
+        error(&|file| file[..4].copy_from_slice(b"\x00ELF")),
+        error(&|file| file[8] = 2),
+        error(&|file| file[12..20].fill(0xff)),
+        error(&|file| file[40] ^= 1),
+        decode_metadata(&good).unwrap_err().to_string(),
+        decode_log_record(&sealed(b"HWJOBLOG", &[9, 0, 0, 0])).unwrap_err().to_string(),
+        decode_log_record(&sealed(b"HWJOBLOG", &[2, 0, 0, 0, 1])).unwrap_err().to_string(),
+        decode_log_record(&sealed(b"HWJOBLOG", &[2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7])).unwrap_err().to_string(),
+    ];
+    assert_snapshot!(errors.join("\n"));
+}
+
+#[test]
+fn a_length_inside_the_payload_cannot_ask_for_more_than_there_is() {
+    // A job name, a list and a state of 2^63 bytes.
+    let huge = (1u64 << 63).to_le_bytes();
+    assert!(matches!(decode_metadata(&sealed(b"HWCHKPNT", &huge)), Err(FormatError::Invalid { .. })));
+    let mut payload = vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    payload.extend_from_slice(&huge);
+    assert!(matches!(decode_log_record(&sealed(b"HWJOBLOG", &payload)), Err(FormatError::Invalid { .. })));
+    let head = 3u64.to_le_bytes().into_iter().chain(*b"job").chain([0; 24]).chain([0; 8]).chain(huge);
+    assert!(matches!(
+        decode_metadata(&sealed(b"HWCHKPNT", &head.collect::<Vec<_>>())),
+        Err(FormatError::Invalid { .. })
+    ));
+}
+
+#[test]
+fn metadata_that_does_not_fit_together_is_invalid() {
+    let error = |change: &dyn Fn(&mut CheckpointMetadata)| {
+        let mut metadata = rich_metadata();
+        change(&mut metadata);
+        // What cannot be written cannot be read either.
+        let written = encode_metadata(&metadata).unwrap_err();
+        let payload = bincode::serialize(&metadata).unwrap();
+        assert_eq!(decode_metadata(&sealed(b"HWCHKPNT", &payload)).unwrap_err(), written);
+        written.to_string()
+    };
+    fn part(metadata: &mut CheckpointMetadata, index: usize) -> &mut KeyGroupPart {
+        &mut metadata.operators[1].subtasks[0].keyed.as_mut().unwrap().parts[index]
+    }
+    let errors = [
+        error(&|metadata| metadata.operators[1].uid = uid("source")),
+        error(&|metadata| metadata.operators[1].subtasks.clear()),
+        error(&|metadata| metadata.operators[1].subtasks = vec![OperatorSnapshot::default(); 5]),
+        error(&|metadata| metadata.operators[1].subtasks.reverse()),
+        error(&|metadata| part(metadata, 0).group = KeyGroup(3)),
+        error(&|metadata| part(metadata, 1).group = KeyGroup(0)),
+        error(&|metadata| part(metadata, 1).offset = 4),
+        error(&|metadata| part(metadata, 1).offset = u64::MAX),
+    ];
+    assert_snapshot!(errors.join("\n"));
+}
+
+#[test]
+fn a_path_that_leaves_the_storage_is_invalid() {
+    // No `ObjectPath` can be made of this, so the bytes are.
+    let mut payload = bincode::serialize(&record()).unwrap();
+    let at = payload.windows(3).position(|window| window == b"job").unwrap();
+    payload[at..at + 3].copy_from_slice(b"../");
+    assert_snapshot!(decode_log_record(&sealed(b"HWJOBLOG", &payload)).unwrap_err().to_string());
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_decoder_panic(payload in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = decode_log_record(&sealed(b"HWJOBLOG", &payload));
+        let _ = decode_metadata(&sealed(b"HWCHKPNT", &payload));
+        let _ = decode_metadata(&payload);
+    }
+
+    #[test]
+    fn no_change_of_good_metadata_makes_the_decoder_panic(at in 0usize..400, byte in any::<u8>()) {
+        let mut payload = bincode::serialize(&rich_metadata()).unwrap();
+        let at = at % payload.len();
+        payload[at] = byte;
+        if let Ok(decoded) = decode_metadata(&sealed(b"HWCHKPNT", &payload)) {
+            prop_assert_eq!(bincode::serialize(&decoded).unwrap(), payload);
+        }
+    }
+}

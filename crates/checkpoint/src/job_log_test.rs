@@ -1,0 +1,126 @@
+//! Replay of the job log and the next claim.
+
+use highwater_state_api::{Attempt, CheckpointId, ObjectPath};
+use insta::assert_snapshot;
+
+use crate::script_test::{completed, job, metadata_handle};
+use crate::{AttemptStart, LogError, LogRecord, LogView, claim_record, orphaned_checkpoints, paths};
+
+fn claim(first_checkpoint: u64) -> LogRecord {
+    LogRecord::Claim { nonce: 42, first_checkpoint: CheckpointId(first_checkpoint) }
+}
+
+fn complete(attempt: u64, checkpoint: u64) -> LogRecord {
+    let (attempt, checkpoint) = (Attempt(attempt), CheckpointId(checkpoint));
+    LogRecord::Completed { attempt, checkpoint, metadata: metadata_handle(attempt, checkpoint) }
+}
+
+fn finish(attempt: u64) -> LogRecord {
+    LogRecord::Finished { attempt: Attempt(attempt) }
+}
+
+fn error(records: Vec<(u64, LogRecord)>) -> LogError {
+    LogView::replay(records, 1).unwrap_err()
+}
+
+#[test]
+fn an_empty_log_is_that_of_a_job_that_was_never_started() {
+    let view = LogView::replay(Vec::new(), 1).unwrap();
+    assert_eq!((view.next_sequence(), view.claim(), view.latest(), view.is_finished()), (1, None, None, false));
+    let (first, record) = claim_record(&view, None, 42);
+    assert_eq!((first, record), (CheckpointId(1), claim(1)));
+    let start = view.start(first);
+    assert_eq!((start.attempt, start.next_sequence), (Attempt(1), 2));
+}
+
+#[test]
+fn the_newest_completed_checkpoints_are_retained() {
+    // 3 and 6 were deleted when they were no longer retained.
+    let records = vec![
+        (1, claim(1)),
+        (2, complete(1, 1)),
+        (4, complete(1, 3)),
+        (5, claim(6)),
+        (7, complete(5, 8)),
+        (8, complete(5, 9)),
+    ];
+    for (retain, kept) in [(0, vec![9]), (1, vec![9]), (2, vec![8, 9]), (3, vec![3, 8, 9]), (9, vec![1, 3, 8, 9])] {
+        let view = LogView::replay(records.clone(), retain).unwrap();
+        assert_eq!(view.completed().iter().map(|one| one.checkpoint.0).collect::<Vec<_>>(), kept);
+        assert_eq!(view.latest(), Some(&completed(8, 5, 9)));
+        assert_eq!(view.next_sequence(), 9);
+        assert_eq!(view.claim().unwrap().attempt, Attempt(5));
+        assert!(!view.is_finished());
+    }
+}
+
+#[test]
+fn the_first_checkpoint_of_a_claim_is_larger_than_everything_known() {
+    let first = |records: Vec<(u64, LogRecord)>, seen: Option<u64>| {
+        claim_record(&LogView::replay(records, 1).unwrap(), seen.map(CheckpointId), 0).0.0
+    };
+    assert_eq!(first(vec![], Some(4)), 5);
+    assert_eq!(first(vec![(1, claim(1))], None), 2);
+    assert_eq!(first(vec![(1, claim(1)), (2, complete(1, 7))], None), 8);
+    assert_eq!(first(vec![(1, claim(1)), (2, complete(1, 7))], Some(5)), 8);
+    assert_eq!(first(vec![(1, claim(1)), (2, complete(1, 7)), (3, claim(12))], Some(9)), 13);
+}
+
+#[test]
+fn a_finished_job_is_known_by_its_log() {
+    let records = vec![(1, claim(1)), (2, complete(1, 1)), (3, finish(1))];
+    let view = LogView::replay(records.clone(), 1).unwrap();
+    assert!(view.is_finished());
+    assert_eq!(view.latest(), Some(&completed(2, 1, 1)));
+    for record in [claim(2), complete(1, 2), finish(1)] {
+        let mut records = records.clone();
+        records.push((4, record));
+        assert_eq!(error(records), LogError::AfterFinished { sequence: 4 });
+    }
+}
+
+#[test]
+fn records_that_the_protocol_cannot_have_written_are_refused() {
+    let errors = [
+        error(vec![(1, complete(1, 1))]),
+        error(vec![(1, finish(1))]),
+        error(vec![(2, claim(1)), (2, complete(2, 1))]),
+        error(vec![(2, claim(1)), (1, claim(1))]),
+        error(vec![(1, claim(1)), (2, claim(2)), (3, complete(1, 2))]),
+        error(vec![(1, claim(1)), (2, claim(2)), (3, finish(1))]),
+        error(vec![(1, claim(1)), (2, complete(7, 1))]),
+        error(vec![(1, claim(1)), (2, complete(1, 3)), (3, complete(1, 3))]),
+        error(vec![(1, claim(1)), (2, complete(1, 3)), (3, complete(1, 2))]),
+        error(vec![(1, claim(5)), (2, complete(1, 4))]),
+        error(vec![(1, claim(1)), (2, complete(1, 3)), (3, claim(3))]),
+        error(vec![(1, claim(5)), (2, claim(4))]),
+        error(vec![(u64::MAX, claim(1))]),
+    ];
+    assert_snapshot!(errors.map(|error| error.to_string()).join("\n"));
+}
+
+#[test]
+fn folders_of_earlier_attempts_that_are_not_retained_are_orphans() {
+    let start = AttemptStart {
+        attempt: Attempt(9),
+        first_checkpoint: CheckpointId(7),
+        next_sequence: 10,
+        retained: vec![completed(8, 4, 5)],
+    };
+    let listed = [
+        "job/chk-4-4/_metadata",
+        "job/chk-5-4/_metadata",
+        "job/chk-5-4/counter-0",
+        "job/chk-5-3/counter-0",
+        "job/chk-6-4/counter-0",
+        "job/chk-6-4/counter-1",
+        "job/chk-7-9/counter-1",
+        "job/chk-7-10/counter-1",
+        "job/chk-x/counter-1",
+        "job/log/00000000000000000001",
+        "other/chk-1-1/counter-1",
+    ]
+    .map(|path| ObjectPath::parse(path).unwrap());
+    let folder = |checkpoint, attempt| paths::checkpoint_folder(&job(), Attempt(attempt), CheckpointId(checkpoint));
+    assert_eq!(orphaned_checkpoints(&job(), &listed, &start), [folder(4, 4), folder(5, 3), folder(6, 4)]);
+}

@@ -1,0 +1,220 @@
+//! How the tests talk to a coordinator: a script of events as text in, a transcript of events and actions as text out.
+//!
+//! The job has a source and a counter with two subtasks each. Time is the number behind `@`, in milliseconds.
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+use highwater_state_api::{
+    Attempt, CheckpointId, Checksum, JobName, KeyedStateHandle, MaxParallelism, ObjectPath, OperatorUid, StateHandle,
+    SubtaskId,
+};
+
+use crate::{
+    Acknowledgement, Action, AttemptFailure, AttemptStart, CompletedCheckpoint, Coordinator, CoordinatorConfig,
+    Decline, DeclineReason, EnumeratorState, Event, LogRecord, Now, OperatorPlan, OperatorSnapshot, SubtaskSnapshot,
+    TaskPlan, paths,
+};
+
+pub(crate) const ATTEMPT: Attempt = Attempt(5);
+
+pub(crate) fn job() -> JobName {
+    JobName::new("job").unwrap()
+}
+
+pub(crate) fn uid(uid: &str) -> OperatorUid {
+    OperatorUid::new(uid).unwrap()
+}
+
+pub(crate) fn config() -> CoordinatorConfig {
+    let groups = MaxParallelism::new(128).unwrap();
+    let task = |operator: &str, is_source| TaskPlan {
+        parallelism: 2,
+        is_source,
+        operators: vec![OperatorPlan { uid: uid(operator), max_parallelism: groups }],
+    };
+    CoordinatorConfig {
+        job: job(),
+        interval_ms: Some(1_000),
+        timeout_ms: 600,
+        min_pause_ms: 0,
+        max_concurrent: 1,
+        tolerable_failures: u32::MAX,
+        retain: 1,
+        key_hash: "a-hash".to_owned(),
+        tasks: vec![task("source", true), task("counter", false)],
+    }
+}
+
+pub(crate) fn start() -> AttemptStart {
+    AttemptStart { attempt: ATTEMPT, first_checkpoint: CheckpointId(1), next_sequence: 6, retained: Vec::new() }
+}
+
+pub(crate) fn object(path: ObjectPath) -> StateHandle {
+    StateHandle::Object { path, length: 3, checksum: Checksum::of(b"abc") }
+}
+
+pub(crate) fn metadata_handle(attempt: Attempt, checkpoint: CheckpointId) -> StateHandle {
+    object(paths::checkpoint_metadata(&job(), attempt, checkpoint))
+}
+
+pub(crate) fn completed(sequence: u64, attempt: u64, checkpoint: u64) -> CompletedCheckpoint {
+    let (attempt, checkpoint) = (Attempt(attempt), CheckpointId(checkpoint));
+    CompletedCheckpoint { sequence, attempt, checkpoint, metadata: metadata_handle(attempt, checkpoint) }
+}
+
+pub(crate) fn subtask(task: u32, subtask: u32) -> SubtaskId {
+    SubtaskId { task, subtask }
+}
+
+/// The acknowledgement of a subtask; counters have keyed state, sources have none.
+pub(crate) fn acknowledgement(attempt: Attempt, checkpoint: CheckpointId, subtask: SubtaskId) -> Acknowledgement {
+    let operator = uid(if subtask.task == 0 { "source" } else { "counter" });
+    let keyed = (subtask.task != 0).then(|| KeyedStateHandle {
+        range: MaxParallelism::new(128).unwrap().range_of(subtask.subtask.min(1), 2),
+        tables: Vec::new(),
+        parts: Vec::new(),
+        state: object(paths::state_object(&job(), attempt, checkpoint, &operator, subtask.subtask)),
+    });
+    let snapshot = OperatorSnapshot { keyed, ..OperatorSnapshot::default() };
+    let snapshot = SubtaskSnapshot { operators: vec![(operator, snapshot)] };
+    Acknowledgement { job: job(), attempt, checkpoint, subtask, snapshot }
+}
+
+pub(crate) fn enumerated(checkpoint: CheckpointId) -> Event {
+    let states = vec![EnumeratorState { operator: uid("source"), state: Bytes::from_static(b"splits") }];
+    Event::EnumeratorsSnapshotted { checkpoint, states }
+}
+
+/// Runs a script. Each line is `[@TIME] [EVENT [ARGUMENTS]]`; a time is a tick of its own, before the event.
+pub(crate) fn run(coordinator: &mut Coordinator, script: &str) -> String {
+    let mut transcript = String::new();
+    let mut now_ms = 0;
+    let mut last_append = None;
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        writeln!(transcript, "{line}").unwrap();
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        if let Some(time) = words[0].strip_prefix('@') {
+            now_ms = time.parse().unwrap();
+            words.remove(0);
+        }
+        let tick = line.starts_with('@').then_some(Event::Tick);
+        for event in tick.into_iter().chain(events(&words, last_append.as_ref())) {
+            for action in coordinator.on_event(now(now_ms), event) {
+                writeln!(transcript, "    {}", describe(&action)).unwrap();
+                if let Action::AppendLog { record, .. } = action {
+                    last_append = Some(record);
+                }
+            }
+        }
+    }
+    match coordinator.next_deadline() {
+        Some(at_ms) => writeln!(transcript, "deadline: {at_ms}").unwrap(),
+        None => writeln!(transcript, "no deadline").unwrap(),
+    }
+    transcript
+}
+
+/// Monotonic and wall clock differ, so that a mix-up shows.
+pub(crate) fn now(monotonic_ms: u64) -> Now {
+    Now { monotonic_ms, wall_clock_ms: 1_000_000 + monotonic_ms }
+}
+
+fn events(words: &[&str], last_append: Option<&LogRecord>) -> Vec<Event> {
+    let all = || config().subtasks().into_iter();
+    let number = |index: usize| words[index].parse::<u64>().unwrap();
+    let checkpoint = || CheckpointId(number(1));
+    let one = |index: usize| {
+        let (task, index) = words[index].split_once('/').unwrap();
+        subtask(task.parse().unwrap(), index.parse().unwrap())
+    };
+    let Some(event) = words.first() else { return Vec::new() };
+    match *event {
+        "running" => all().map(|subtask| Event::SubtaskRunning { subtask }).collect(),
+        "running-only" => vec![Event::SubtaskRunning { subtask: one(1) }],
+        "ended" => all().map(|subtask| Event::SubtaskEnded { subtask }).collect(),
+        "ended-only" => vec![Event::SubtaskEnded { subtask: one(1) }],
+        "settled" => all().map(|subtask| Event::SubtaskSettled { subtask, checkpoint: checkpoint() }).collect(),
+        "settled-only" => vec![Event::SubtaskSettled { subtask: one(2), checkpoint: checkpoint() }],
+        "request" => vec![Event::TriggerRequested],
+        "enumerated" => vec![enumerated(checkpoint())],
+        "ack" => all().map(|one| Event::Acknowledged(acknowledgement(ATTEMPT, checkpoint(), one))).collect(),
+        "ack-only" => vec![Event::Acknowledged(acknowledgement(ATTEMPT, checkpoint(), one(2)))],
+        "ack-of-attempt" => {
+            vec![Event::Acknowledged(acknowledgement(Attempt(number(3)), checkpoint(), one(2)))]
+        }
+        "decline" => {
+            let reason = match words[3] {
+                "subsumed" => DeclineReason::Subsumed,
+                "snapshot" => DeclineReason::SnapshotFailed,
+                _ => DeclineReason::AsyncFailed,
+            };
+            let (subtask, message) = (one(2), "disk full".to_owned());
+            let (job, attempt, checkpoint) = (job(), ATTEMPT, checkpoint());
+            vec![Event::Declined(Decline { job, attempt, checkpoint, subtask, reason, message })]
+        }
+        "written" => {
+            let metadata = metadata_handle(ATTEMPT, checkpoint());
+            vec![Event::MetadataWritten { checkpoint: checkpoint(), metadata }]
+        }
+        "write-failed" => {
+            vec![Event::MetadataFailed { checkpoint: checkpoint(), cause: "disk full".to_owned() }]
+        }
+        "appended" => vec![Event::LogAppended { sequence: number(1) }],
+        "taken" => vec![Event::LogTaken { sequence: number(1) }],
+        "unknown" => vec![Event::LogUnknown { sequence: number(1), cause: "time-out".to_owned() }],
+        "read-own" => vec![Event::LogRead { sequence: number(1), record: last_append.cloned() }],
+        "read-none" => vec![Event::LogRead { sequence: number(1), record: None }],
+        "read-claim" => {
+            let record = Some(LogRecord::Claim { nonce: 9, first_checkpoint: CheckpointId(9) });
+            vec![Event::LogRead { sequence: number(1), record }]
+        }
+        "read-failed" => vec![Event::LogReadFailed { sequence: number(1), cause: "time-out".to_owned() }],
+        "shutdown" => vec![Event::Shutdown],
+        other => panic!("no event {other}"),
+    }
+}
+
+pub(crate) fn describe(action: &Action) -> String {
+    let list = |handles: &[StateHandle]| {
+        handles.iter().filter_map(StateHandle::object).map(ObjectPath::as_str).collect::<Vec<_>>().join(" ")
+    };
+    match action {
+        Action::SnapshotEnumerators { checkpoint } => format!("snapshot enumerators for {checkpoint}"),
+        Action::TriggerSources { checkpoint, triggered_at_ms, subtasks } => {
+            let subtasks = subtasks.iter().map(SubtaskId::to_string).collect::<Vec<_>>().join(" ");
+            format!("trigger {checkpoint} of {triggered_at_ms} at {subtasks}")
+        }
+        Action::WriteMetadata { path, metadata, .. } => {
+            let parallelism =
+                |uid: &str| metadata.operators.iter().find(|o| o.uid.as_str() == uid).map(|o| o.subtasks.len());
+            format!(
+                "write {path}: source × {}, counter × {}",
+                parallelism("source").unwrap_or(0),
+                parallelism("counter").unwrap_or(0)
+            )
+        }
+        Action::AppendLog { sequence, record } => format!("append {sequence}: {}", describe_record(record)),
+        Action::ReadLog { sequence } => format!("read {sequence}"),
+        Action::NotifyComplete { checkpoint } => format!("notify complete {checkpoint}"),
+        Action::NotifyAborted { checkpoint, failure } => format!("notify aborted {checkpoint}: {failure}"),
+        Action::DiscardCheckpoint { folder } => format!("discard {folder}"),
+        Action::DiscardState { handles } => format!("discard state {}", list(handles)),
+        Action::TruncateLog { sequences } => format!("truncate log {sequences:?}"),
+        Action::Finished => "finished".to_owned(),
+        Action::Fail(failure @ (AttemptFailure::Fenced { .. } | AttemptFailure::TooManyFailedCheckpoints { .. })) => {
+            format!("fail: {failure}")
+        }
+    }
+}
+
+fn describe_record(record: &LogRecord) -> String {
+    match record {
+        LogRecord::Claim { first_checkpoint, .. } => format!("claim, first checkpoint {first_checkpoint}"),
+        LogRecord::Completed { attempt, checkpoint, metadata } => {
+            let metadata = metadata.object().map_or("inline", ObjectPath::as_str);
+            format!("completed {checkpoint} by attempt {attempt}, {metadata}")
+        }
+        LogRecord::Finished { attempt } => format!("finished by attempt {attempt}"),
+    }
+}
