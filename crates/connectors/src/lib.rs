@@ -19,7 +19,9 @@ mod throttle;
 #[cfg(test)]
 mod sink_cases_test;
 #[cfg(test)]
-mod testing_test;
+mod support_test;
+#[cfg(test)]
+mod throttle_test;
 
 pub use collect::{CollectSink, CollectSinkError, CollectTransaction, CollectWriter, CollectedRecords};
 pub use file_sink::{

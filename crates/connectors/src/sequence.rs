@@ -148,3 +148,82 @@ impl SourceReader for SequenceReader {
         Ok(self.splits.iter().copied().collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::support_test::{continues_exactly_after_every_record, poll_at, read_all};
+
+    #[test]
+    fn every_number_of_the_range_is_emitted_once() {
+        assert_eq!(read_all(&SequenceSource::new(0..5)).unwrap(), [0, 1, 2, 3, 4]);
+        assert_eq!(read_all(&SequenceSource::new(3..=5)).unwrap(), [3, 4, 5]);
+        assert_eq!(read_all(&SequenceSource::new(..3)).unwrap(), [0, 1, 2]);
+        for splits in [1, 2, 3, 7, 99, 100, 101, 1000] {
+            let source = SequenceSource::new(50..150).with_splits(splits);
+            assert_eq!(read_all(&source).unwrap(), (50..150).collect::<Vec<_>>(), "{splits} splits");
+        }
+    }
+
+    #[test]
+    #[expect(clippy::reversed_empty_ranges, reason = "an empty range is what is tested")]
+    fn an_empty_range_has_no_split() {
+        for source in [SequenceSource::new(5..5), SequenceSource::new(5..=4), SequenceSource::new(..0)] {
+            assert_eq!(source.clone().with_splits(4).split(), []);
+            assert!(read_all(&source).unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn splits_differ_by_one_at_most_up_to_the_whole_range_of_numbers() {
+        let splits = SequenceSource::new(..).with_splits(3).split();
+        assert_eq!(splits[0].next, 0);
+        assert_eq!(splits[2].last, u64::MAX);
+        assert!(splits.windows(2).all(|pair| pair[1].next == pair[0].last + 1));
+        let lengths: Vec<u64> = splits.iter().map(|split| split.last - split.next).collect();
+        assert!(lengths.iter().max().unwrap() - lengths.iter().min().unwrap() <= 1, "{lengths:?}");
+        assert_eq!(SequenceSource::new(u64::MAX..).split(), [SequenceSplit { next: u64::MAX, last: u64::MAX }]);
+    }
+
+    #[test]
+    fn the_last_numbers_there_are_come_to_an_end() {
+        let last: Vec<u64> = (u64::MAX - 4..=u64::MAX).collect();
+        assert_eq!(read_all(&SequenceSource::new(u64::MAX - 4..)).unwrap(), last);
+    }
+
+    #[test]
+    fn it_continues_exactly_after_every_record() {
+        for splits in [1, 3] {
+            continues_exactly_after_every_record(&|| SequenceSource::new(10..24).with_splits(splits));
+        }
+    }
+
+    #[test]
+    fn a_poll_goes_on_into_the_next_split() {
+        let mut reader = SequenceSource::new(..).create_reader(0).unwrap();
+        reader.add_split(SequenceSplit { next: 0, last: 1 }).unwrap();
+        reader.add_split(SequenceSplit { next: 7, last: 9 }).unwrap();
+        let mut out = Vec::new();
+        assert_eq!(poll_at(&mut reader, Duration::ZERO, 3, &mut out).unwrap(), Polled::More);
+        assert_eq!(out.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 7]);
+        assert_eq!(reader.snapshot().unwrap(), [SequenceSplit { next: 8, last: 9 }]);
+        assert_eq!(poll_at(&mut reader, Duration::ZERO, 3, &mut out).unwrap(), Polled::NeedSplit);
+        assert_eq!(reader.snapshot().unwrap(), []);
+    }
+
+    #[test]
+    fn a_record_has_its_value_as_its_time_when_that_is_asked_for() {
+        for (source, expected) in [
+            (SequenceSource::new(..), Timestamp::NONE),
+            (SequenceSource::new(..).with_timestamps(), Timestamp::from_millis(41)),
+        ] {
+            let mut reader = source.create_reader(0).unwrap();
+            reader.add_split(SequenceSplit { next: 41, last: 41 }).unwrap();
+            let mut out = Vec::new();
+            poll_at(&mut reader, Duration::ZERO, 3, &mut out).unwrap();
+            assert_eq!(out, [(41, expected)]);
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use highwater_state_api::Attempt;
 
@@ -11,20 +11,26 @@ use super::flush::sync_directory;
 use super::layout::FoundPart;
 
 /// The file that is written to find out whether one can be. Not a part file; no two runs need it at the same time.
-const WRITE_CHECK: &str = ".write-check.inprogress";
+pub(super) const WRITE_CHECK: &str = ".write-check.inprogress";
 
 /// Creates the directory with those above it, so that they survive a crash of the machine.
 pub(super) fn create(directory: &Path) -> Result<(), FileSinkError> {
-    let missing: Vec<PathBuf> = directory.ancestors().take_while(|above| !above.exists()).map(Path::to_owned).collect();
+    let missing = directory.ancestors().take_while(|above| !is_here(above) && !above.exists()).count();
     fs::create_dir_all(directory).map_err(|source| not_writable(directory, source))?;
-    for created in missing {
-        match created.parent() {
-            Some(above) if above.as_os_str().is_empty() => sync_directory(Path::new("."))?,
-            Some(above) => sync_directory(above)?,
-            None => {}
+    for (depth, created) in directory.ancestors().enumerate() {
+        let Some(above) = created.parent() else { break };
+        let flushed = sync_directory(if is_here(above) { Path::new(".") } else { above });
+        // What was there before is flushed too, because who made it may have died before that; but it need not be ours.
+        if depth < missing {
+            flushed?;
         }
     }
     Ok(())
+}
+
+/// The last ancestor of a relative path is the empty path.
+fn is_here(path: &Path) -> bool {
+    path.as_os_str().is_empty()
 }
 
 /// A job that starts from nothing must not add its rows to those of another run.

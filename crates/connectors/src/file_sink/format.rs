@@ -8,7 +8,7 @@ use highwater_stream_api::{BoxedError, Data};
 
 use super::flush::PartFile;
 
-/// How records become the bytes of a part file.
+/// How records become the bytes of a part file: [`CsvRows`] or [`Lines`].
 pub trait RowFormat: Clone + Send + Sync + 'static {
     /// What is written.
     type In: Data;

@@ -16,7 +16,12 @@ mod crash_test;
 #[cfg(test)]
 mod directory_test;
 #[cfg(test)]
+mod support_test;
+#[cfg(test)]
 mod writer_test;
+
+#[cfg(test)]
+pub(crate) use support_test::visible;
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

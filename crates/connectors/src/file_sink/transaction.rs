@@ -36,6 +36,11 @@ impl FileTransaction {
         self.length
     }
 
+    /// Checksum of the file.
+    pub fn checksum(&self) -> Checksum {
+        self.checksum
+    }
+
     /// Gives the file its final name. Whatever step a crash interrupts, the next call goes on from there.
     ///
     /// A second name is linked and the first one removed: unlike a rename, a link never replaces a file. The new name

@@ -2,14 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use glob::MatchOptions;
-
 use super::open::InputFile;
-use super::{FilePosition, FileSourceError, FileSplit};
-
-/// `*` stops at `/` and does not find hidden files: among them are the part files that a sink has not committed.
-const MATCH_OPTIONS: MatchOptions =
-    MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
+use super::{FilePosition, FileSourceError, FileSplit, pattern};
 
 /// The files of a path or pattern as splits that begin at their start, in the order of their paths.
 pub(super) fn find(pattern: &Path) -> Result<Vec<FileSplit>, FileSourceError> {
@@ -39,16 +33,7 @@ fn find_paths(pattern: &Path) -> Result<Vec<String>, FileSourceError> {
     if pattern.exists() {
         return Ok(vec![text]);
     }
-    let found = glob::glob_with(&text, MATCH_OPTIONS)
-        .map_err(|source| FileSourceError::Pattern { pattern: text.clone(), source })?;
-    let mut paths = Vec::new();
-    for path in found {
-        let path =
-            path.map_err(|error| FileSourceError::Read { path: error.path().to_owned(), source: error.into() })?;
-        if !path.is_dir() {
-            paths.push(utf8(&path)?);
-        }
-    }
+    let mut paths = pattern::files(&text)?.iter().map(|path| utf8(path)).collect::<Result<Vec<_>, _>>()?;
     if paths.is_empty() {
         return Err(FileSourceError::NoMatch { pattern: pattern.to_owned() });
     }

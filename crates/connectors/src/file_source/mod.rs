@@ -8,6 +8,7 @@ mod csv_format;
 mod enumerator;
 mod error;
 mod open;
+mod pattern;
 mod reader;
 mod split;
 
@@ -55,7 +56,8 @@ pub struct FileSource<T> {
 
 impl FileSource<()> {
     /// CSV files, with the records read through serde. `pattern` is the path of a file, or a pattern with `*`, `?`,
-    /// `[...]` or `**` in it. Hidden files match only a pattern that spells out their dot.
+    /// `[...]` or `**` in it. Hidden files match only a pattern that spells out their dot. Files are read in the order
+    /// of their paths.
     pub fn csv<T: Data>(pattern: impl AsRef<Path>) -> FileSource<T> {
         FileSource { pattern: pattern.as_ref().to_owned(), format: CsvFormat::default(), of: PhantomData }
     }
