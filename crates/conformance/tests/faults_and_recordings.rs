@@ -1,5 +1,7 @@
 //! What the wrappers are for: calls fail when they are told to, and every call is on record.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
+
 mod support;
 
 use std::sync::Arc;

@@ -200,7 +200,7 @@ fn on_a_full_disk_nothing_is_left_and_what_was_there_is_unharmed() {
             }
             other => panic!("{step}: {other:?}"),
         }
-        assert_eq!(world.left_overs(), [PathBuf::new(); 0], "{step}");
+        assert!(world.left_overs().is_empty(), "{step}");
         assert_eq!(block_on(world.storage.list(&object("job"))).unwrap(), [object("job/chk-1/metadata")], "{step}");
         assert_eq!(block_on(world.storage.read(&object("job/chk-1/metadata"))).unwrap(), "content", "{step}");
         world.full_no_more();
@@ -216,7 +216,7 @@ fn an_upload_that_cannot_be_written_is_given_up_without_a_trace() {
     assert!(block_on(upload.write("half".into())).is_err());
     assert_eq!(world.left_overs().len(), 1);
     drop(upload);
-    assert_eq!(world.left_overs(), [PathBuf::new(); 0]);
+    assert!(world.left_overs().is_empty());
 }
 
 #[test]
@@ -245,6 +245,6 @@ fn a_temporary_name_that_cannot_be_removed_does_no_harm() {
     world.full_no_more();
     let next = FileSystemCheckpointStorage::new(world.storage.root()).unwrap();
     block_on(next.create_if_absent(&object("job/b"), "content".into())).unwrap();
-    assert_eq!(world.left_overs(), [PathBuf::new(); 0]);
+    assert!(world.left_overs().is_empty());
     drop(world.folder);
 }

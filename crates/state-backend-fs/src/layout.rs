@@ -56,8 +56,8 @@ mod tests {
             ("...", "%..."),
         ] {
             let object = folder.join(segment);
-            let path = file_of(Path::new("/root"), &object);
-            assert_eq!(path, Path::new("/root/job").join(file));
+            let path = file_of(Path::new("/base"), &object);
+            assert_eq!(path, Path::new("/base/job").join(file));
             assert_eq!(child_of(&folder, path.file_name().unwrap()), Some(object));
         }
     }

@@ -1,5 +1,7 @@
 //! The state backend of the file system preset passes the keyed suite.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
+
 use highwater_conformance::keyed_backend_conformance;
 use highwater_state_api::{BackendPairing, KeyedBackendParameters, KeyedStateBackend, StateBackend, StateError};
 use highwater_state_backend_fs::FsStateBackend;

@@ -1,5 +1,7 @@
 //! A writer that died leaves a temporary file. It blocks nobody, is never an object, and goes with the next write.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
+
 use std::fs;
 use std::path::Path;
 

@@ -1,5 +1,7 @@
 //! The file system checkpoint storage passes the storage suite, also behind the wrappers that tests use.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
+
 use std::sync::Arc;
 
 use highwater_conformance::storage::StorageUnderTest;

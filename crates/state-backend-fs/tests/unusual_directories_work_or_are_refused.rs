@@ -1,5 +1,7 @@
 //! Write, list, restore and delete agree in every directory that a user can name, or the start refuses it.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
+
 use std::fs;
 use std::path::Path;
 
