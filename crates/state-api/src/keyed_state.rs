@@ -26,7 +26,7 @@ pub struct KeyedState {
     current: u32,
     /// Whether the backend keeps the state as bytes, so that the rows are only a cache.
     is_cache: bool,
-    rows: TypedRows,
+    pub(crate) rows: TypedRows,
     backend: Box<dyn KeyedStateBackend>,
     /// The rows of the resolved batch.
     batch: Vec<u32>,

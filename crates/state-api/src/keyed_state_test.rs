@@ -1,29 +1,380 @@
-//! Behaviour of keyed state that does not depend on where it is held.
+//! Behaviour of keyed state, the same wherever it is held.
 
-use crate::rows::fixture_test::{EVERY_WAY, Written, all, hash, open, request, store};
-use crate::{MapStateDescriptor, ValueStateDescriptor};
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rows::fixture_test::{EVERY_WAY, Held, Written, all, groups, hash, open, request, store};
+use crate::{
+    Key, KeyedState, MapState, MapStateDescriptor, State, StateError, StateKind, ValueState, ValueStateDescriptor,
+};
+
+fn value<T: State>(state: &mut KeyedState, name: &str) -> ValueState<T> {
+    store(state).get_state(&ValueStateDescriptor::new(name)).unwrap()
+}
+
+fn map<UK: Key, UV: State>(state: &mut KeyedState, name: &str) -> MapState<UK, UV> {
+    store(state).get_map_state(&MapStateDescriptor::new(name)).unwrap()
+}
+
+fn set_key<K: Key>(state: &mut KeyedState, key: K) {
+    state.set_current_key(&key, hash(&key)).unwrap();
+}
+
+fn survives<T: State + PartialEq + std::fmt::Debug>(held: Held, written_value: T) {
+    let mut state = open::<u8>(held, all());
+    let handle = value(&mut state, "value");
+    set_key(&mut state, 1u8);
+    handle.update(&mut state, written_value.clone()).unwrap();
+    set_key(&mut state, 2u8);
+    assert_eq!(handle.value(&mut state).unwrap(), None);
+    let mut state = Written::of(state.freeze(&request()).unwrap()).reopen::<u8>(held);
+    let handle = value::<T>(&mut state, "value");
+    set_key(&mut state, 1u8);
+    assert_eq!(handle.value(&mut state).unwrap(), Some(written_value), "{held:?}");
+    set_key(&mut state, 2u8);
+    assert_eq!(handle.value(&mut state).unwrap(), None, "{held:?}");
+}
 
 #[test]
-fn values_and_map_entries_survive_a_restore() {
+fn values_that_look_like_nothing_are_values() {
+    for held in EVERY_WAY {
+        survives(held, 0u64);
+        survives(held, false);
+        survives(held, String::new());
+        survives(held, ());
+        survives(held, Vec::<u8>::new());
+        survives(held, None::<u8>);
+        survives(held, f64::NAN.to_bits());
+    }
+}
+
+#[test]
+fn keys_whose_bytes_run_together_stay_apart() {
+    let keys = [("k", "1x"), ("k1", "x"), ("", "k1x"), ("k1x", ""), ("", "")];
+    let keys = keys.map(|(key, map_key)| (String::from(key), String::from(map_key)));
+    let bytes: [Vec<u8>; 6] = [vec![], vec![0], vec![0, 0xff], vec![0xff], vec![0, 0xff, 0], vec![0xff, 0]];
     for held in EVERY_WAY {
         let mut state = open::<String>(held, all());
-        let count = store(&mut state).get_state(&ValueStateDescriptor::<u64>::new("count")).unwrap();
-        let seen = store(&mut state).get_map_state(&MapStateDescriptor::<String, u8>::new("seen")).unwrap();
-        for key in ["a", "b", "c", "d", "e"].map(String::from) {
-            state.set_current_key(&key, hash(&key)).unwrap();
-            count.update(&mut state, 0).unwrap();
-            seen.put(&mut state, key.clone(), 1).unwrap();
-            count.modify(&mut state, |count| *count.as_mut().unwrap() += 1).unwrap();
+        let entries = map::<String, String>(&mut state, "entries");
+        for (key, map_key) in &keys {
+            set_key(&mut state, key.clone());
+            entries.put(&mut state, map_key.clone(), format!("{key}/{map_key}")).unwrap();
+        }
+        let mut state = Written::of(state.freeze(&request()).unwrap()).reopen::<String>(held);
+        let entries = map::<String, String>(&mut state, "entries");
+        for (key, map_key) in &keys {
+            set_key(&mut state, key.clone());
+            assert_eq!(entries.get(&mut state, map_key).unwrap(), Some(format!("{key}/{map_key}")), "{held:?}");
+        }
+        set_key(&mut state, String::new());
+        assert_eq!(entries.entries(&mut state).unwrap().len(), 2);
+        assert_eq!(entries.get(&mut state, &"x".into()).unwrap(), None);
+
+        let mut state = open::<Vec<u8>>(held, all());
+        let entries = map::<Vec<u8>, usize>(&mut state, "entries");
+        for (number, (key, map_key)) in bytes.iter().flat_map(|key| bytes.iter().map(move |m| (key, m))).enumerate() {
+            set_key(&mut state, key.clone());
+            entries.put(&mut state, map_key.clone(), number).unwrap();
+        }
+        let mut state = Written::of(state.freeze(&request()).unwrap()).reopen::<Vec<u8>>(held);
+        let entries = map::<Vec<u8>, usize>(&mut state, "entries");
+        for (number, (key, map_key)) in bytes.iter().flat_map(|key| bytes.iter().map(move |m| (key, m))).enumerate() {
+            set_key(&mut state, key.clone());
+            assert_eq!(entries.get(&mut state, map_key).unwrap(), Some(number), "{held:?} {key:?} {map_key:?}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_was_resolved_is_the_same_as_key_after_key() {
+    let keys: Vec<u32> = (0..3000).map(|number| number * 7 % 500).collect();
+    for held in EVERY_WAY {
+        let mut batched = open::<u32>(held, all());
+        let mut single = open::<u32>(held, all());
+        let (count, total) = (value::<u32>(&mut batched, "count"), value::<u32>(&mut single, "count"));
+        for batch in keys.chunks(700) {
+            batched.resolve_batch(batch.iter().map(|key| (key, hash(key)))).unwrap();
+            for index in (0..batch.len()).rev() {
+                batched.select(index);
+                count.modify(&mut batched, |count| *count.get_or_insert(0) += batch[index]).unwrap();
+            }
+            batched.end_batch().unwrap();
+        }
+        for key in &keys {
+            set_key(&mut single, *key);
+            total.modify(&mut single, |count| *count.get_or_insert(0) += key).unwrap();
+        }
+        let (batched, single) = (batched.freeze(&request()).unwrap(), single.freeze(&request()).unwrap());
+        assert_eq!(Written::of(batched).entries(), Written::of(single).entries(), "{held:?}");
+    }
+}
+
+#[test]
+fn a_handle_works_only_where_it_was_made_and_under_a_key() {
+    for held in EVERY_WAY {
+        let (mut state, mut other) = (open::<u8>(held, all()), open::<u8>(held, all()));
+        let mine = value::<u8>(&mut state, "mine");
+        set_key(&mut other, 1u8);
+        assert!(matches!(ValueState::<u8>::default().value(&mut other), Err(StateError::Unbound)));
+        assert!(matches!(MapState::<u8, u8>::default().is_empty(&mut other), Err(StateError::Unbound)));
+        assert!(matches!(mine.value(&mut other), Err(StateError::ForeignHandle)));
+        let no_key = |outcome: Result<Option<u8>, StateError>| {
+            assert!(matches!(outcome, Err(StateError::NoCurrentKey { state }) if state == "mine"));
+        };
+        no_key(mine.value(&mut state));
+        set_key(&mut state, 1u8);
+        assert_eq!(mine.value(&mut state).unwrap(), None);
+        state.end_batch().unwrap();
+        no_key(mine.value(&mut state));
+        state.resolve_batch([(&1u8, hash(&1u8))].into_iter()).unwrap();
+        no_key(mine.value(&mut state));
+        state.select(0);
+        assert_eq!(mine.value(&mut state).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_name_is_one_state_of_one_type() {
+    #[derive(Debug, Clone, Serialize, Deserialize)]
+    struct Cents(u64);
+    #[derive(Debug, Clone, Serialize, Deserialize)]
+    struct Euros(u64);
+
+    for held in EVERY_WAY {
+        let mut state = open::<u8>(held, all());
+        let first = value::<Cents>(&mut state, "amount");
+        set_key(&mut state, 1u8);
+        first.update(&mut state, Cents(5)).unwrap();
+        let again = value::<Cents>(&mut state, "amount");
+        assert_eq!(again.value(&mut state).unwrap().unwrap().0, 5);
+
+        let error = store(&mut state).get_state(&ValueStateDescriptor::<Euros>::new("amount")).unwrap_err();
+        assert!(matches!(error, StateError::OtherType { state } if state == "amount"));
+        let error = store(&mut state).get_state(&ValueStateDescriptor::<i64>::new("amount")).unwrap_err();
+        assert!(matches!(error, StateError::OtherSchema { part: "value", .. }), "{error}");
+        let error = store(&mut state).get_map_state(&MapStateDescriptor::<u8, Cents>::new("amount")).unwrap_err();
+        let kinds = (StateKind::Value, StateKind::Map);
+        assert!(matches!(error, StateError::OtherKind { existing, requested, .. } if (existing, requested) == kinds));
+        for blank in ["", " ", "\t"] {
+            let error = store(&mut state).get_state(&ValueStateDescriptor::<u8>::new(blank)).unwrap_err();
+            assert!(matches!(error, StateError::BlankName { name } if name == blank));
+        }
+        assert_eq!(first.value(&mut state).unwrap().unwrap().0, 5, "nothing has changed");
+        assert_eq!(state.freeze(&request()).unwrap().tables.len(), 1);
+    }
+}
+
+#[test]
+fn a_key_belongs_to_one_subtask_and_has_one_type() {
+    let own = groups().range_of(0, 2);
+    let is_own = |key: &u32| own.contains(groups().group_of(hash(key)));
+    let (mine, foreign) = ((0u32..).find(is_own).unwrap(), (0u32..).find(|key| !is_own(key)).unwrap());
+    for held in EVERY_WAY {
+        let mut state = open::<u32>(held, own);
+        let count = value::<u8>(&mut state, "count");
+        set_key(&mut state, mine);
+        count.update(&mut state, 1).unwrap();
+        let error = state.set_current_key(&foreign, hash(&foreign)).unwrap_err();
+        assert!(matches!(error, StateError::ForeignKeyGroup { range, .. } if range == own));
+        assert!(matches!(count.value(&mut state), Err(StateError::NoCurrentKey { .. })));
+        let keys = [mine, foreign];
+        let error = state.resolve_batch(keys.iter().map(|key| (key, hash(key)))).unwrap_err();
+        assert!(matches!(error, StateError::ForeignKeyGroup { .. }));
+        let text = String::from("1");
+        assert!(matches!(state.set_current_key(&text, hash(&text)), Err(StateError::OtherKeyType)));
+        let keys = std::iter::once((&text, hash(&text)));
+        assert!(matches!(state.resolve_batch(keys), Err(StateError::OtherKeyType)));
+        set_key(&mut state, mine);
+        assert_eq!(count.value(&mut state).unwrap(), Some(1));
+    }
+}
+
+/// Does not survive being written and read again, unless it is even.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "u32", into = "u32")]
+struct RoundsDown(u32);
+
+impl From<u32> for RoundsDown {
+    fn from(number: u32) -> Self {
+        Self(number / 2 * 2)
+    }
+}
+
+impl From<RoundsDown> for u32 {
+    fn from(number: RoundsDown) -> Self {
+        number.0
+    }
+}
+
+#[test]
+fn a_value_that_does_not_survive_is_refused_before_it_is_stored() {
+    let is_refused = |error: StateError, name: &str| match error {
+        StateError::NotRoundTrip { state, .. } => assert_eq!(state, name),
+        other => panic!("{other}"),
+    };
+    for held in EVERY_WAY {
+        let mut state = open::<u8>(held, all());
+        let (number, numbers) =
+            (value::<RoundsDown>(&mut state, "number"), map::<u8, RoundsDown>(&mut state, "numbers"));
+        set_key(&mut state, 1u8);
+        is_refused(number.update(&mut state, RoundsDown(1)).unwrap_err(), "number");
+        is_refused(number.modify(&mut state, |number| *number = Some(RoundsDown(1))).unwrap_err(), "number");
+        is_refused(numbers.put(&mut state, 1, RoundsDown(1)).unwrap_err(), "numbers");
+        assert_eq!(number.value(&mut state).unwrap(), None);
+        assert!(numbers.is_empty(&mut state).unwrap());
+
+        // One in 4,096 is checked after that.
+        for _ in 0..4096 {
+            number.update(&mut state, RoundsDown(2)).unwrap();
+            numbers.put(&mut state, 1, RoundsDown(2)).unwrap();
+        }
+        is_refused(number.modify(&mut state, |number| number.as_mut().unwrap().0 = 3).unwrap_err(), "number");
+        is_refused(number.update(&mut state, RoundsDown(3)).unwrap_err(), "number");
+        is_refused(numbers.put(&mut state, 1, RoundsDown(3)).unwrap_err(), "numbers");
+        assert_eq!(number.value(&mut state).unwrap(), Some(RoundsDown(2)), "the old value is put back");
+        assert_eq!(numbers.get(&mut state, &1).unwrap(), Some(RoundsDown(2)));
+        number.update(&mut state, RoundsDown(4)).unwrap();
+        number.update(&mut state, RoundsDown(5)).unwrap();
+    }
+}
+
+#[test]
+fn the_entries_of_all_maps_are_visited_and_the_current_key_stays() {
+    for held in EVERY_WAY {
+        let mut state = open::<u32>(held, all());
+        let squares = map::<u32, u32>(&mut state, "squares");
+        for key in 0..100u32 {
+            set_key(&mut state, key);
+            for other in 0..key % 4 {
+                squares.put(&mut state, other, key * other).unwrap();
+            }
+        }
+        set_key(&mut state, 2u32);
+        squares.remove(&mut state, &1).unwrap();
+        set_key(&mut state, 3u32);
+        squares.put(&mut state, 9, 27).unwrap();
+        let mut found = BTreeSet::new();
+        let visit = |key: &u32, of: crate::KeyHash, other: &u32, product: &u32| {
+            assert_eq!((of, *product), (hash(key), key * other));
+            assert!(found.insert((*key, *other)));
+        };
+        state.for_each_map_entry(&squares, visit).unwrap();
+        let mut expected: BTreeSet<_> = (0..100).flat_map(|key| (0..key % 4).map(move |other| (key, other))).collect();
+        expected.remove(&(2, 1));
+        expected.insert((3, 9));
+        assert_eq!(found, expected, "{held:?}");
+        assert_eq!(squares.get(&mut state, &9).unwrap(), Some(27), "the current key is still 3");
+        let error = state.for_each_map_entry(&squares, |_: &String, _, _, _| {}).unwrap_err();
+        assert!(matches!(error, StateError::OtherKeyType));
+        let error = state.for_each_map_entry(&MapState::<u32, u32>::default(), |_: &u32, _, _, _| {}).unwrap_err();
+        assert!(matches!(error, StateError::Unbound));
+    }
+}
+
+#[test]
+fn a_map_that_is_cleared_or_emptied_is_no_state() {
+    for held in EVERY_WAY {
+        let mut state = open::<u8>(held, all());
+        let (numbers, mark) = (map::<u32, u32>(&mut state, "numbers"), value::<()>(&mut state, "mark"));
+        for key in 0..3u8 {
+            set_key(&mut state, key);
+            mark.update(&mut state, ()).unwrap();
+            // More than what is removed from byte tables at a time.
+            (0..10_000).for_each(|number| numbers.put(&mut state, number, number).unwrap());
+            state.end_batch().unwrap();
+        }
+        set_key(&mut state, 0u8);
+        numbers.put(&mut state, 77, 1).unwrap();
+        numbers.clear(&mut state).unwrap();
+        assert!(numbers.is_empty(&mut state).unwrap());
+        assert_eq!(numbers.get(&mut state, &77).unwrap(), None);
+        numbers.put(&mut state, 5, 55).unwrap();
+        assert_eq!(numbers.entries(&mut state).unwrap(), [(5, 55)]);
+        set_key(&mut state, 1u8);
+        (0..10_000).for_each(|number| numbers.remove(&mut state, &number).unwrap());
+        assert!(numbers.is_empty(&mut state).unwrap());
+        numbers.remove(&mut state, &5).unwrap();
+        assert_eq!(numbers.entries(&mut state).unwrap(), []);
+        set_key(&mut state, 2u8);
+        assert_eq!(numbers.entries(&mut state).unwrap().len(), 10_000);
+        assert_eq!(mark.value(&mut state).unwrap(), Some(()));
+        let written = Written::of(state.freeze(&request()).unwrap());
+        assert_eq!(written.entries().len(), 3 + 1 + 10_000, "{held:?}");
+    }
+}
+
+#[test]
+fn rows_without_state_are_given_back_and_used_again() {
+    let mut state = open::<u32>(Held::Heap, all());
+    let (count, numbers) = (value::<u32>(&mut state, "count"), map::<u8, u8>(&mut state, "numbers"));
+    for round in 0..20u32 {
+        let keys: Vec<u32> = (round * 1000..round * 1000 + 200).collect();
+        state.resolve_batch(keys.iter().map(|key| (key, hash(key)))).unwrap();
+        for index in 0..keys.len() {
+            state.select(index);
+            match index % 4 {
+                0 => count.update(&mut state, 1).unwrap(),
+                1 => numbers.put(&mut state, 1, 1).unwrap(),
+                2 => assert_eq!(count.value(&mut state).unwrap(), None),
+                _ => count.modify(&mut state, |count| assert_eq!(*count, None)).unwrap(),
+            }
         }
         state.end_batch().unwrap();
-        let written = Written::of(state.freeze(&request()).unwrap());
-        assert_eq!(written.entries().len(), 10, "{held:?}");
-        let mut state = written.reopen::<String>(held);
-        let count = store(&mut state).get_state(&ValueStateDescriptor::<u64>::new("count")).unwrap();
-        let seen = store(&mut state).get_map_state(&MapStateDescriptor::<String, u8>::new("seen")).unwrap();
-        let key = String::from("c");
-        state.set_current_key(&key, hash(&key)).unwrap();
-        assert_eq!(count.value(&mut state).unwrap(), Some(1), "{held:?}");
-        assert_eq!(seen.entries(&mut state).unwrap(), [(key, 1)], "{held:?}");
+        assert_eq!(state.rows.keys.column.len(), 100);
+        state.resolve_batch(keys.iter().map(|key| (key, hash(key)))).unwrap();
+        for index in 0..keys.len() {
+            state.select(index);
+            if index % 8 < 4 {
+                count.clear(&mut state).unwrap();
+                numbers.remove(&mut state, &1).unwrap();
+            } else {
+                count.modify(&mut state, Option::take).unwrap();
+                numbers.clear(&mut state).unwrap();
+            }
+        }
+        state.end_batch().unwrap();
+        assert_eq!(state.rows.keys.column.len(), 0);
     }
+    let keys: Vec<u32> = (0..200).collect();
+    state.resolve_batch(keys.iter().map(|key| (key, hash(key)))).unwrap();
+    assert!(state.batch.iter().all(|row| *row < 200), "row numbers are used again");
+}
+
+#[test]
+fn the_cache_is_kept_within_its_bound() {
+    for cached_rows_max in [0, 3, 50] {
+        let mut state = open::<u32>(Held::Bytes { cached_rows_max }, all());
+        let (count, numbers) = (value::<u32>(&mut state, "count"), map::<u32, u32>(&mut state, "numbers"));
+        for key in 0..300u32 {
+            set_key(&mut state, key % 40);
+            count.modify(&mut state, |count| *count.get_or_insert(0) += 1).unwrap();
+            numbers.put(&mut state, key, key).unwrap();
+            if key % 3 == 0 {
+                state.end_batch().unwrap();
+                assert!(state.rows.cached_rows() <= cached_rows_max);
+            }
+        }
+        let entries = Written::of(state.freeze(&request()).unwrap()).entries();
+        assert_eq!(entries.len(), 40 + 300);
+    }
+}
+
+#[test]
+fn state_of_another_range_is_refused() {
+    let own = groups().range_of(1, 2);
+    for held in EVERY_WAY {
+        let mut state = open::<u8>(held, own);
+        let error = state.restore_key_group(&[], groups().range_of(0, 2).start(), Default::default()).unwrap_err();
+        assert!(matches!(error, StateError::ForeignKeyGroup { range, .. } if range == own));
+        state.restore_key_group(&[], own.end(), Default::default()).unwrap();
+    }
+}
+
+#[test]
+#[should_panic(expected = "before the first state is registered")]
+fn restoring_after_registering_is_a_mistake() {
+    let mut state = open::<u8>(Held::Heap, all());
+    value::<u8>(&mut state, "value");
+    drop(state.restore_tables(&[]));
 }
