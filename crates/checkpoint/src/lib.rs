@@ -55,12 +55,22 @@ pub use vocabulary::{
 };
 
 #[cfg(test)]
+mod aligner_test;
+#[cfg(test)]
+mod commit_ledger_test;
+#[cfg(test)]
+mod coordinator_property_test;
+#[cfg(test)]
 mod coordinator_test;
 #[cfg(test)]
 mod format_test;
 #[cfg(test)]
 mod job_log_test;
 #[cfg(test)]
+mod redistribute_test;
+#[cfg(test)]
 mod script_test;
 #[cfg(test)]
 mod stray_test;
+#[cfg(test)]
+mod subtask_checkpoints_test;

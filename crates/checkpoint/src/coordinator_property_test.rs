@@ -1,0 +1,420 @@
+//! The coordinator in a world where everything goes wrong in any order: what must hold all the same, and that it goes on
+//! once the world is well again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use highwater_state_api::{Attempt, CheckpointId, JobName, StateHandle, SubtaskId};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use crate::script_test::{ATTEMPT, acknowledgement, config, enumerated, job, metadata_handle, now, start, subtask};
+use crate::{
+    Action, AttemptFailure, Coordinator, CoordinatorConfig, Decline, DeclineReason, Event, LogRecord, LogView, paths,
+};
+
+/// What the world does next. An [`Index`] picks among what there is.
+#[derive(Debug, Clone)]
+enum Step {
+    Wait(u64),
+    /// Do something that was asked for, well or badly.
+    Carry(Index, Fate),
+    /// An event that was sent before comes again.
+    Repeat(Index),
+    /// An acknowledgement that is nobody's.
+    Stray(Index, u8),
+    Request,
+    End(Index),
+    Settle(Index),
+    /// A write of which nobody knew whether it had happened happens now.
+    Land,
+    /// Another process takes the job over.
+    Claim,
+    Shutdown,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fate {
+    Well,
+    Fails,
+    /// It happens, but the answer is lost, or says that nobody knows.
+    HappensUnknown,
+    /// It does not happen, or later, and nobody knows.
+    Lost,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let index = any::<Index>;
+    let fate = prop_oneof![
+        12 => Just(Fate::Well),
+        1 => Just(Fate::Fails),
+        1 => Just(Fate::HappensUnknown),
+        1 => Just(Fate::Lost),
+    ];
+    prop_oneof![
+        120 => (index(), fate).prop_map(|(which, fate)| Step::Carry(which, fate)),
+        12 => (0u64..700).prop_map(Step::Wait),
+        10 => index().prop_map(Step::Repeat),
+        6 => (index(), 0u8..4).prop_map(|(which, kind)| Step::Stray(which, kind)),
+        4 => Just(Step::Request),
+        3 => index().prop_map(Step::End),
+        8 => index().prop_map(Step::Settle),
+        4 => Just(Step::Land),
+        1 => Just(Step::Claim),
+        1 => Just(Step::Shutdown),
+    ]
+}
+
+/// Something that the coordinator asked for and that has not been answered.
+#[derive(Debug, Clone)]
+enum Task {
+    Enumerate(CheckpointId),
+    Snapshot(CheckpointId, SubtaskId),
+    Write(CheckpointId),
+    Append(u64, LogRecord),
+    Read(u64),
+}
+
+struct World {
+    coordinator: Coordinator,
+    config: CoordinatorConfig,
+    now_ms: u64,
+    tasks: Vec<Task>,
+    sent: Vec<Event>,
+    log: BTreeMap<u64, LogRecord>,
+    /// An append that may still happen.
+    limbo: Option<(u64, LogRecord)>,
+    last_triggered: CheckpointId,
+    acknowledged: BTreeMap<CheckpointId, BTreeSet<SubtaskId>>,
+    written: BTreeSet<CheckpointId>,
+    /// Checkpoints whose append was asked for.
+    begun: BTreeSet<CheckpointId>,
+    completed: BTreeSet<CheckpointId>,
+    aborted: BTreeSet<CheckpointId>,
+    ended: BTreeSet<SubtaskId>,
+    settled: BTreeMap<SubtaskId, CheckpointId>,
+    is_over: bool,
+    is_finished: bool,
+}
+
+impl World {
+    fn new(max_concurrent: u32, retain: usize) -> Self {
+        let config = CoordinatorConfig { max_concurrent, retain, ..config() };
+        let first = LogRecord::Claim { nonce: 1, first_checkpoint: CheckpointId(1) };
+        let mut world = Self {
+            coordinator: Coordinator::new(config.clone(), start()),
+            config,
+            now_ms: 0,
+            tasks: Vec::new(),
+            sent: Vec::new(),
+            log: BTreeMap::from([(ATTEMPT.0, first)]),
+            limbo: None,
+            last_triggered: CheckpointId(0),
+            acknowledged: BTreeMap::new(),
+            written: BTreeSet::new(),
+            begun: BTreeSet::new(),
+            completed: BTreeSet::new(),
+            aborted: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            settled: BTreeMap::new(),
+            is_over: false,
+            is_finished: false,
+        };
+        for subtask in world.config.subtasks() {
+            world.send(Event::SubtaskRunning { subtask });
+        }
+        world
+    }
+
+    fn send(&mut self, event: Event) {
+        let is_shutdown = event == Event::Shutdown;
+        self.sent.push(event.clone());
+        let actions = self.coordinator.on_event(now(self.now_ms), event);
+        assert!(!self.is_over || actions.is_empty(), "after the end: {actions:?}");
+        for action in actions {
+            self.check(action);
+        }
+        self.is_over |= is_shutdown;
+        assert!(self.tasks.iter().filter(|task| matches!(task, Task::Append(..))).count() <= 1, "two appends");
+        assert!(self.coordinator.next_deadline().is_none_or(|at_ms| at_ms > self.now_ms), "a deadline that spins");
+        assert!(self.coordinator.pending().count() <= self.config.max_concurrent as usize + 8);
+    }
+
+    /// The newest completed checkpoints that the log has.
+    fn retained(&self) -> Vec<CheckpointId> {
+        let ids = self.log.values().rev().filter_map(|record| match record {
+            LogRecord::Completed { checkpoint, .. } => Some(*checkpoint),
+            _ => None,
+        });
+        ids.take(self.config.retain).collect()
+    }
+
+    fn check(&mut self, action: Action) {
+        match action {
+            Action::SnapshotEnumerators { checkpoint } => {
+                assert!(checkpoint > self.last_triggered, "ids increase");
+                self.last_triggered = checkpoint;
+                self.tasks.push(Task::Enumerate(checkpoint));
+            }
+            Action::TriggerSources { checkpoint, subtasks, .. } => {
+                assert_eq!(subtasks, self.config.source_subtasks());
+                // Barriers take it to all others.
+                self.tasks.extend(self.config.subtasks().into_iter().map(|one| Task::Snapshot(checkpoint, one)));
+            }
+            Action::WriteMetadata { checkpoint, metadata, .. } => {
+                assert_eq!(self.acknowledged[&checkpoint], self.config.subtasks());
+                assert_eq!((metadata.checkpoint, metadata.attempt, &metadata.job), (checkpoint, ATTEMPT, &job()));
+                self.tasks.push(Task::Write(checkpoint));
+            }
+            Action::AppendLog { sequence, record } => {
+                match &record {
+                    LogRecord::Completed { checkpoint, attempt, .. } => {
+                        assert_eq!(*attempt, ATTEMPT);
+                        assert!(self.written.contains(checkpoint), "published before it was durable");
+                        assert!(!self.aborted.contains(checkpoint), "published after it was aborted");
+                        assert!(self.begun.last().is_none_or(|last| last <= checkpoint), "ids increase in the log");
+                        self.begun.insert(*checkpoint);
+                    }
+                    LogRecord::Finished { .. } => {
+                        let last = *self.completed.last().unwrap();
+                        let is_settled = |one: &SubtaskId| self.settled.get(one).is_some_and(|id| *id >= last);
+                        assert!(self.config.subtasks().iter().all(is_settled), "effects are missing");
+                    }
+                    LogRecord::Claim { .. } => panic!("a coordinator never claims"),
+                }
+                self.tasks.push(Task::Append(sequence, record));
+            }
+            Action::ReadLog { sequence } => self.tasks.push(Task::Read(sequence)),
+            Action::NotifyComplete { checkpoint } => {
+                let is_own = |record: &LogRecord| matches!(record, LogRecord::Completed { checkpoint: id, .. } if *id == checkpoint);
+                assert!(self.log.values().any(is_own), "complete without a record");
+                assert!(!self.aborted.contains(&checkpoint), "complete after it was aborted");
+                self.completed.insert(checkpoint);
+            }
+            Action::NotifyAborted { checkpoint, .. } => {
+                assert!(!self.begun.contains(&checkpoint), "aborted though the log decides");
+                assert!(self.aborted.insert(checkpoint), "aborted twice");
+            }
+            Action::DiscardCheckpoint { folder } => {
+                let (checkpoint, attempt) = paths::checkpoint_of(&job(), &folder).unwrap();
+                assert_eq!(attempt, ATTEMPT);
+                assert!(!self.retained().contains(&checkpoint), "discarded though retained");
+                assert!(self.aborted.contains(&checkpoint) || self.completed.contains(&checkpoint), "still pending");
+            }
+            Action::DiscardState { handles } => {
+                for path in handles.iter().filter_map(StateHandle::object) {
+                    let (checkpoint, attempt) = paths::checkpoint_of(&job(), path).unwrap();
+                    let is_pending = self.coordinator.pending().any(|pending| pending == checkpoint);
+                    let is_known = self.config.subtasks().into_iter().any(|one| {
+                        acknowledgement(ATTEMPT, checkpoint, one).snapshot.operators[0]
+                            .1
+                            .handles()
+                            .any(|h| h.object() == Some(path))
+                    });
+                    let is_needed = is_pending && is_known || self.retained().contains(&checkpoint);
+                    assert!(attempt != ATTEMPT || !is_needed, "{path} is needed");
+                    assert!(attempt <= ATTEMPT, "{path} belongs to a successor");
+                }
+            }
+            Action::TruncateLog { sequences } => {
+                for sequence in sequences {
+                    let record = self.log.remove(&sequence);
+                    let Some(LogRecord::Completed { checkpoint, .. }) = record else { panic!("{record:?} deleted") };
+                    assert!(self.completed.contains(&checkpoint) && checkpoint < *self.completed.last().unwrap());
+                }
+                assert!(self.retained().len() == self.config.retain, "too much was deleted");
+            }
+            Action::Finished => {
+                assert!(self.log.values().any(|record| *record == LogRecord::Finished { attempt: ATTEMPT }));
+                (self.is_over, self.is_finished) = (true, true);
+            }
+            Action::Fail(AttemptFailure::Fenced { sequence }) => {
+                assert!(matches!(self.log[&sequence], LogRecord::Claim { .. }), "fenced by nobody");
+                self.is_over = true;
+            }
+            Action::Fail(failure) => panic!("{failure}"),
+        }
+    }
+
+    fn carry(&mut self, task: Task, fate: Fate) {
+        match (task, fate) {
+            (Task::Enumerate(checkpoint), Fate::Well) => self.send(enumerated(checkpoint)),
+            (Task::Snapshot(checkpoint, subtask), Fate::Well) => {
+                self.acknowledged.entry(checkpoint).or_default().insert(subtask);
+                self.send(Event::Acknowledged(acknowledgement(ATTEMPT, checkpoint, subtask)));
+            }
+            (Task::Snapshot(checkpoint, subtask), Fate::Fails) => {
+                let (reason, message) = (DeclineReason::AsyncFailed, "disk full".to_owned());
+                let decline = Decline { job: job(), attempt: ATTEMPT, checkpoint, subtask, reason, message };
+                self.send(Event::Declined(decline));
+            }
+            (Task::Write(checkpoint), Fate::Well) => {
+                self.written.insert(checkpoint);
+                self.send(Event::MetadataWritten { checkpoint, metadata: metadata_handle(ATTEMPT, checkpoint) });
+            }
+            (Task::Write(checkpoint), Fate::Fails) => {
+                self.send(Event::MetadataFailed { checkpoint, cause: "disk full".to_owned() });
+            }
+            (Task::Append(sequence, record), fate) => self.append(sequence, record, fate),
+            (Task::Read(sequence), Fate::Fails | Fate::Lost) => {
+                self.send(Event::LogReadFailed { sequence, cause: "time-out".to_owned() });
+            }
+            (Task::Read(sequence), _) => {
+                let record = self.log.get(&sequence).cloned();
+                self.send(Event::LogRead { sequence, record });
+            }
+            // The answer is lost.
+            (Task::Enumerate(_) | Task::Snapshot(..) | Task::Write(_), _) => {}
+        }
+    }
+
+    fn append(&mut self, sequence: u64, record: LogRecord, fate: Fate) {
+        let is_free = !self.log.contains_key(&sequence);
+        match fate {
+            Fate::Well | Fate::Fails if !is_free => return self.send(Event::LogTaken { sequence }),
+            Fate::Well | Fate::HappensUnknown if is_free => {
+                self.log.insert(sequence, record);
+            }
+            Fate::Lost => self.limbo = Some((sequence, record)),
+            _ => {}
+        }
+        match fate {
+            Fate::Well => self.send(Event::LogAppended { sequence }),
+            _ => self.send(Event::LogUnknown { sequence, cause: "time-out".to_owned() }),
+        }
+    }
+
+    fn land(&mut self) {
+        if let Some((sequence, record)) = self.limbo.take() {
+            self.log.entry(sequence).or_insert(record);
+        }
+    }
+
+    /// Another attempt appends its claim. Its number is one that no record has had.
+    fn claim(&mut self) {
+        let next = self.log.last_key_value().map_or(1, |(last, _)| last + 1);
+        let first_checkpoint = self.last_triggered.next();
+        self.log.insert(next, LogRecord::Claim { nonce: 2, first_checkpoint });
+    }
+
+    fn step(&mut self, step: Step) {
+        let subtasks: Vec<SubtaskId> = self.config.subtasks().into_iter().collect();
+        match step {
+            Step::Wait(wait_ms) => {
+                self.now_ms += wait_ms;
+                self.send(Event::Tick);
+            }
+            Step::Carry(which, fate) => {
+                if !self.tasks.is_empty() {
+                    let task = self.tasks.remove(which.index(self.tasks.len()));
+                    self.carry(task, fate);
+                }
+            }
+            Step::Repeat(which) => {
+                let event = self.sent[which.index(self.sent.len())].clone();
+                // Each append and each read is answered once: the shell waits for one answer and takes no other.
+                let is_answer = matches!(
+                    event,
+                    Event::LogTaken { .. }
+                        | Event::LogUnknown { .. }
+                        | Event::LogRead { .. }
+                        | Event::LogReadFailed { .. }
+                );
+                if !is_answer && event != Event::Shutdown {
+                    self.send(event);
+                }
+            }
+            Step::Stray(which, kind) => {
+                let checkpoint = CheckpointId(which.index(self.last_triggered.0 as usize + 3) as u64);
+                let mut stray = acknowledgement(ATTEMPT, checkpoint, subtasks[which.index(4)]);
+                match kind {
+                    0 => stray.job = JobName::new("other").unwrap(),
+                    1 => stray = acknowledgement(Attempt(ATTEMPT.0 - 1), checkpoint, stray.subtask),
+                    2 => stray = acknowledgement(Attempt(ATTEMPT.0 + 1), checkpoint, stray.subtask),
+                    _ => stray = acknowledgement(ATTEMPT, checkpoint, subtask(1, 9)),
+                }
+                self.send(Event::Acknowledged(stray));
+            }
+            Step::Request => self.send(Event::TriggerRequested),
+            Step::End(which) => {
+                let subtask = subtasks[which.index(subtasks.len())];
+                self.ended.insert(subtask);
+                self.send(Event::SubtaskEnded { subtask });
+            }
+            Step::Settle(which) => self.settle(subtasks[which.index(subtasks.len())]),
+            Step::Land => self.land(),
+            Step::Claim => self.claim(),
+            Step::Shutdown => self.send(Event::Shutdown),
+        }
+    }
+
+    fn settle(&mut self, subtask: SubtaskId) {
+        if let Some(checkpoint) = self.completed.last().copied().filter(|_| self.ended.contains(&subtask)) {
+            self.settled.insert(subtask, checkpoint);
+            self.send(Event::SubtaskSettled { subtask, checkpoint });
+        }
+    }
+
+    /// Everything works from now on: what was asked for is done, and time goes from deadline to deadline.
+    fn heal(&mut self) {
+        self.land();
+        let before = self.completed.len();
+        for _ in 0..1_000 {
+            if self.is_over || (self.completed.len() > before && self.ended != self.config.subtasks()) {
+                return;
+            }
+            if !self.tasks.is_empty() {
+                let task = self.tasks.remove(0);
+                self.carry(task, Fate::Well);
+            } else if let Some(at_ms) = self.coordinator.next_deadline() {
+                self.now_ms = at_ms;
+                self.send(Event::Tick);
+                for subtask in self.config.subtasks() {
+                    self.settle(subtask);
+                }
+            } else {
+                panic!("it waits for nothing");
+            }
+        }
+        panic!("no checkpoint completes though everything works");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_the_promises_hold_and_it_goes_on_afterwards(
+        steps in prop::collection::vec(step(), 0..250),
+        max_concurrent in 1u32..4,
+        retain in 1usize..4,
+    ) {
+        let mut world = World::new(max_concurrent, retain);
+        for step in steps {
+            world.step(step);
+        }
+        world.heal();
+        let view = LogView::replay(world.log.into_iter().collect(), retain).unwrap();
+        prop_assert!(view.latest().map(|latest| latest.checkpoint) >= world.completed.last().copied());
+    }
+
+    #[test]
+    fn without_another_process_all_input_ends_in_a_finished_job(
+        steps in prop::collection::vec(step(), 0..150),
+        max_concurrent in 1u32..4,
+    ) {
+        let mut world = World::new(max_concurrent, 1);
+        for step in steps.into_iter().filter(|step| !matches!(step, Step::Claim | Step::Shutdown)) {
+            world.step(step);
+        }
+        for subtask in world.config.subtasks() {
+            world.ended.insert(subtask);
+            world.send(Event::SubtaskEnded { subtask });
+        }
+        world.heal();
+        prop_assert!(world.is_finished);
+        // The world's log is one that a start can read, even if a write has landed long after it was given up.
+        let view = LogView::replay(world.log.into_iter().collect(), 1).unwrap();
+        prop_assert!(view.is_finished());
+        prop_assert_eq!(view.latest().map(|latest| latest.checkpoint), world.completed.last().copied());
+    }
+}

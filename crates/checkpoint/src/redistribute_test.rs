@@ -1,0 +1,302 @@
+//! Redistribution, with the results that Flink has for the same input.
+
+use bytes::Bytes;
+use highwater_state_api::{
+    Checksum, KEY_HASH_ID, KeyGroup, KeyGroupPart, KeyedStateHandle, MaxParallelism, OperatorList, Redistribution,
+    Schema, StateHandle,
+};
+use proptest::prelude::*;
+
+use crate::script_test::{job, uid};
+use crate::{
+    CheckpointMetadata, OperatorSnapshot, OperatorState, OperatorTarget, READER_SPLITS, RedistributeError,
+    RestoredOperator, redistribute,
+};
+
+fn groups(groups: u32) -> MaxParallelism {
+    MaxParallelism::new(groups).unwrap()
+}
+
+fn list(name: &str, redistribution: Redistribution, elements: &[&str]) -> OperatorList {
+    OperatorList {
+        name: name.to_owned(),
+        redistribution,
+        schema: Schema::Opaque { name: "text".to_owned(), version: 1 },
+        elements: elements.iter().map(|element| Bytes::from(element.to_string())).collect(),
+    }
+}
+
+fn operator(name: &str, subtasks: Vec<OperatorSnapshot>) -> OperatorState {
+    OperatorState { uid: uid(name), max_parallelism: groups(128), subtasks, enumerator: None }
+}
+
+fn lists(lists: &[OperatorList]) -> OperatorSnapshot {
+    OperatorSnapshot { lists: lists.to_vec(), ..OperatorSnapshot::default() }
+}
+
+/// Keyed state of a subtask with one part of one byte a group.
+fn keyed(max: MaxParallelism, subtask: u32, parallelism: u32) -> OperatorSnapshot {
+    let range = max.range_of(subtask, parallelism);
+    let part =
+        |(offset, group): (u64, KeyGroup)| KeyGroupPart { group, offset, length: 1, checksum: Checksum::of(b"x") };
+    let keyed = KeyedStateHandle {
+        range,
+        tables: Vec::new(),
+        parts: (0..).zip(range.iter()).map(part).collect(),
+        state: StateHandle::Inline(Bytes::from(vec![subtask as u8; range.count() as usize])),
+    };
+    OperatorSnapshot { keyed: Some(keyed), ..OperatorSnapshot::default() }
+}
+
+fn metadata(operators: Vec<OperatorState>) -> CheckpointMetadata {
+    CheckpointMetadata {
+        job: job(),
+        attempt: highwater_state_api::Attempt(1),
+        checkpoint: highwater_state_api::CheckpointId(1),
+        triggered_at_ms: 0,
+        key_hash: KEY_HASH_ID.to_owned(),
+        operators,
+    }
+}
+
+fn target(name: &str, parallelism: u32) -> OperatorTarget {
+    OperatorTarget { uid: uid(name), parallelism, max_parallelism: None }
+}
+
+fn restore(operator: OperatorState, parallelism: u32) -> RestoredOperator {
+    let name = operator.uid.clone();
+    let assignment = redistribute(&metadata(vec![operator]), &[target(name.as_str(), parallelism)]).unwrap();
+    assignment.operators[&name].clone()
+}
+
+/// `name elements|name elements` for each subtask.
+fn shares(restored: &RestoredOperator) -> Vec<String> {
+    let text = |list: &OperatorList| {
+        let elements = list.elements.iter().map(|element| std::str::from_utf8(element).unwrap());
+        format!("{} {}", list.name, elements.collect::<Vec<_>>().join(","))
+    };
+    restored.subtasks.iter().map(|one| one.lists.iter().map(text).collect::<Vec<_>>().join("|")).collect()
+}
+
+fn dealt(redistribution: Redistribution, old: &[&[&str]], parallelism: u32) -> Vec<String> {
+    let subtasks = old.iter().map(|elements| lists(&[list("s", redistribution, elements)])).collect();
+    shares(&restore(operator("op", subtasks), parallelism))
+}
+
+const A: &[&str] = &["A0", "A1", "A2"];
+const B: &[&str] = &["B0", "B1"];
+
+#[test]
+fn a_split_list_is_dealt_in_consecutive_runs() {
+    let split = Redistribution::Split;
+    assert_eq!(dealt(split, &[A, B], 3), ["s A0,A1", "s A2,B0", "s B1"]);
+    assert_eq!(dealt(split, &[A, B], 1), ["s A0,A1,A2,B0,B1"]);
+    assert_eq!(dealt(split, &[A, B], 4), ["s A0,A1", "s A2", "s B0", "s B1"]);
+}
+
+#[test]
+fn at_the_same_parallelism_split_lists_stay_as_they_are() {
+    assert_eq!(dealt(Redistribution::Split, &[A, &[]], 2), ["s A0,A1,A2", "s "]);
+    assert_eq!(dealt(Redistribution::Split, &[&[], A, B], 3), ["s ", "s A0,A1,A2", "s B0,B1"]);
+}
+
+#[test]
+fn one_element_goes_to_one_subtask_and_the_others_know_of_the_list() {
+    assert_eq!(dealt(Redistribution::Split, &[&["A0"]], 4), ["s A0", "s ", "s ", "s "]);
+}
+
+#[test]
+fn who_comes_first_rotates_from_list_to_list() {
+    let split = Redistribution::Split;
+    let subtask = lists(&[list("s1", split, &["0", "1", "2", "3"]), list("s2", split, &["0", "1", "2", "3", "4"])]);
+    assert_eq!(shares(&restore(operator("op", vec![subtask]), 3)), ["s1 0,1|s2 4", "s1 2|s2 0,1", "s1 3|s2 2,3"]);
+}
+
+#[test]
+fn a_union_list_goes_to_everyone_at_any_parallelism() {
+    for parallelism in [1, 2, 3] {
+        let old: &[&[&str]] = &[&["A0", "A1"], &["B0"]];
+        assert_eq!(dealt(Redistribution::Union, old, parallelism), vec!["s A0,A1,B0"; parallelism as usize]);
+    }
+}
+
+#[test]
+fn subtasks_that_disagree_on_a_list_are_refused() {
+    let split = list("s", Redistribution::Split, &["a"]);
+    let union = list("s", Redistribution::Union, &["a"]);
+    let other = OperatorList { schema: Schema::Opaque { name: "text".to_owned(), version: 2 }, ..split.clone() };
+    for odd in [union, other] {
+        let operator = operator("op", vec![lists(std::slice::from_ref(&split)), lists(&[odd])]);
+        let error = redistribute(&metadata(vec![operator]), &[target("op", 2)]).unwrap_err();
+        assert_eq!(error, RedistributeError::ListsDisagree { uid: uid("op"), name: "s".to_owned() });
+    }
+}
+
+#[test]
+fn keyed_state_goes_where_its_key_groups_go() {
+    let max = groups(10);
+    for (old, new) in [(1, 1), (1, 3), (3, 1), (2, 3), (3, 2), (4, 10), (10, 4), (5, 5)] {
+        let subtasks = (0..old).map(|subtask| keyed(max, subtask, old)).collect();
+        let restored = restore(OperatorState { max_parallelism: max, ..operator("op", subtasks) }, new);
+        assert_eq!(restored.max_parallelism, max);
+        let mut seen = Vec::new();
+        for (subtask, one) in (0..new).zip(&restored.subtasks) {
+            for handle in &one.keyed {
+                assert_eq!(handle.range.intersection(max.range_of(subtask, new)), Some(handle.range));
+                let StateHandle::Inline(bytes) = &handle.state else { panic!("{handle:?}") };
+                let part_groups: Vec<_> = handle.parts.iter().map(|part| part.group).collect();
+                assert_eq!(part_groups, handle.range.iter().collect::<Vec<_>>());
+                for part in &handle.parts {
+                    // The part still points to its own byte, in the state of the subtask that had the group.
+                    let owner = max.subtask_of(part.group, old);
+                    assert_eq!(bytes[0], owner as u8);
+                    let expected = u64::from(part.group.0) - u64::from(max.range_of(owner, old).start().0);
+                    assert_eq!(part.offset, expected);
+                    seen.push(part.group);
+                }
+            }
+        }
+        assert_eq!(seen, max.all().iter().collect::<Vec<_>>(), "{old} → {new}: each group once, in order");
+    }
+}
+
+#[test]
+fn at_the_same_parallelism_handles_go_one_to_one() {
+    let max = groups(128);
+    let subtasks: Vec<_> = (0..3).map(|subtask| keyed(max, subtask, 3)).collect();
+    let restored = restore(operator("op", subtasks.clone()), 3);
+    for (old, new) in subtasks.iter().zip(&restored.subtasks) {
+        assert_eq!(new.keyed, [old.keyed.clone().unwrap()]);
+    }
+}
+
+#[test]
+fn readers_splits_go_back_to_the_enumerator_at_any_parallelism() {
+    let reader = |splits: &[&str]| {
+        lists(&[list(READER_SPLITS, Redistribution::Split, splits), list("x", Redistribution::Split, &["1"])])
+    };
+    let source = OperatorState {
+        enumerator: Some(Bytes::from_static(b"rest")),
+        ..operator("source", vec![reader(&["a@3", "b@0"]), reader(&[]), reader(&["c@9"])])
+    };
+    for parallelism in [1, 3, 5] {
+        let restored = restore(source.clone(), parallelism);
+        let back = restored.source.clone().unwrap();
+        assert_eq!((back.enumerator, back.splits), ("rest".into(), vec!["a@3".into(), "b@0".into(), "c@9".into()]));
+        assert!(shares(&restored).iter().all(|share| !share.contains(READER_SPLITS) && share.starts_with("x ")));
+    }
+}
+
+#[test]
+fn a_restored_watermark_is_ahead_of_nobodys() {
+    let at = |watermark| OperatorSnapshot { watermark, ..OperatorSnapshot::default() };
+    let done = |watermark| OperatorSnapshot { watermark, finished: true, ..OperatorSnapshot::default() };
+    let watermark = |subtasks: Vec<OperatorSnapshot>| {
+        let restored = restore(operator("op", subtasks), 2);
+        assert_eq!(restored.subtasks[0].watermark, restored.subtasks[1].watermark);
+        restored.subtasks[0].watermark
+    };
+    assert_eq!(watermark(vec![at(Some(7)), at(Some(-3)), at(Some(9))]), Some(-3));
+    assert_eq!(watermark(vec![at(Some(7)), at(None)]), None);
+    assert_eq!(watermark(vec![at(Some(7)), done(None)]), Some(7));
+    assert_eq!(watermark(vec![done(None), done(Some(i64::MAX))]), Some(i64::MAX));
+}
+
+#[test]
+fn an_operator_is_finished_only_if_all_of_it_was() {
+    let subtask = |finished| OperatorSnapshot { finished, ..OperatorSnapshot::default() };
+    for parallelism in [1, 2, 3] {
+        assert!(restore(operator("op", vec![subtask(true), subtask(true)]), parallelism).finished);
+        assert!(!restore(operator("op", vec![subtask(true), subtask(false)]), parallelism).finished);
+    }
+}
+
+#[test]
+fn state_without_an_operator_is_refused_with_every_uid() {
+    let metadata = metadata(vec![
+        operator("zebra", vec![keyed(groups(128), 0, 1)]),
+        operator("kept", vec![keyed(groups(128), 0, 1)]),
+        operator(
+            "stateless",
+            vec![OperatorSnapshot { watermark: Some(1), ..lists(&[list("s", Redistribution::Split, &[])]) }],
+        ),
+        OperatorState { enumerator: Some(Bytes::new()), ..operator("ant", vec![OperatorSnapshot::default()]) },
+        operator("list", vec![lists(&[list("s", Redistribution::Union, &["a"])])]),
+    ]);
+    let error = redistribute(&metadata, &[target("kept", 1), target("new", 1)]).unwrap_err();
+    assert_eq!(error, RedistributeError::OperatorsMissing { uids: vec![uid("ant"), uid("list"), uid("zebra")] });
+    assert_eq!(error.to_string(), "the checkpoint has state of operators that are not in the job: ant, list, zebra");
+}
+
+#[test]
+fn a_new_operator_is_not_in_the_assignment() {
+    let assignment = redistribute(&metadata(vec![]), &[target("new", 1)]).unwrap();
+    assert!(assignment.operators.is_empty());
+}
+
+#[test]
+fn another_max_parallelism_is_refused_with_both_numbers() {
+    let metadata = metadata(vec![operator("op", vec![OperatorSnapshot::default()])]);
+    let asked = |max| OperatorTarget { max_parallelism: Some(groups(max)), ..target("op", 1) };
+    assert!(redistribute(&metadata, &[asked(128)]).is_ok());
+    let error = redistribute(&metadata, &[asked(256)]).unwrap_err();
+    assert_eq!(error.to_string(), "operator op: max parallelism is set to 256, its state was taken with 128");
+}
+
+#[test]
+fn more_subtasks_than_key_groups_are_refused() {
+    let metadata = metadata(vec![operator("op", vec![OperatorSnapshot::default()])]);
+    for parallelism in [0, 129] {
+        let error = redistribute(&metadata, &[target("op", parallelism)]).unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert_eq!(source, format!("parallelism {parallelism} is outside 1..=128, the job's max parallelism"));
+    }
+    assert!(redistribute(&metadata, &[target("op", 128)]).is_ok());
+}
+
+#[test]
+fn keys_placed_by_another_hash_are_refused() {
+    let with_hash = |operators| CheckpointMetadata { key_hash: "other".to_owned(), ..metadata(operators) };
+    let keyed = with_hash(vec![operator("op", vec![keyed(groups(128), 0, 1)])]);
+    let error = redistribute(&keyed, &[target("op", 1)]).unwrap_err();
+    assert!(matches!(error, RedistributeError::KeyHashDiffers { .. }), "{error}");
+    let unkeyed = with_hash(vec![operator("op", vec![OperatorSnapshot::default()])]);
+    assert!(redistribute(&unkeyed, &[target("op", 1)]).is_ok());
+}
+
+proptest! {
+    /// Scenario 115: nothing is lost, nothing is doubled, order is kept within a share, shares differ by one at most.
+    #[test]
+    fn dealing_keeps_every_element_once(
+        old in prop::collection::vec(prop::collection::vec(0usize..9, 2), 1..6),
+        parallelism in 1u32..8,
+    ) {
+        let mut next = 0;
+        let mut subtasks = Vec::new();
+        for sizes in &old {
+            let mut elements = |size: usize| -> Vec<String> {
+                next += size;
+                (next - size..next).map(|element| format!("{element:03}")).collect()
+            };
+            let both: Vec<_> = ["s1", "s2"].iter().zip(sizes).map(|(name, size)| {
+                let elements = elements(*size);
+                list(name, Redistribution::Split, &elements.iter().map(String::as_str).collect::<Vec<_>>())
+            }).collect();
+            subtasks.push(lists(&both));
+        }
+        let restored = restore(operator("op", subtasks), parallelism);
+        let mut all: Vec<Bytes> = Vec::new();
+        for index in 0..2 {
+            let sizes: Vec<usize> = restored.subtasks.iter().map(|one| one.lists[index].elements.len()).collect();
+            let rescaled = old.len() != parallelism as usize;
+            prop_assert!(!rescaled || sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1);
+            for one in &restored.subtasks {
+                prop_assert!(one.lists[index].elements.is_sorted());
+                all.extend(one.lists[index].elements.iter().cloned());
+            }
+        }
+        all.sort();
+        let expected: Vec<Bytes> = (0..next).map(|element| Bytes::from(format!("{element:03}"))).collect();
+        prop_assert_eq!(all, expected);
+    }
+}
