@@ -264,7 +264,7 @@ impl KeyedState {
             let mut behind =
                 Behind { backend: &mut self.backend, keys: &mut self.rows.keys, table: TableId(slot.column) };
             let mut hasher = KeyHasher::default();
-            return column.for_each_in_bytes(&mut behind, &mut |key, map_key, value| {
+            return column.for_each_in_bytes(&mut behind, |key, map_key, value| {
                 let key = serializer.deserialize(key);
                 let key = key.map_err(|source| StateError::Serializer { state: name.clone(), source })?;
                 visit(&key, hasher.hash(&key)?, &map_key, &value);

@@ -1,5 +1,7 @@
 //! Key groups are those of Apache Flink: values that Flink 2.3 computed, and checksums over long series of keys.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
 use highwater_state_api::{KeyGroup, KeyHash, MaxParallelism, murmur};
 
 /// `Integer.hashCode`.

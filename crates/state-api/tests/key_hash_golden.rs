@@ -1,5 +1,7 @@
 //! The stable hash of a key is the same in every process, build and version: a file says what it is.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
 use std::fmt::Write;
 
 use highwater_state_api::{KEY_HASH_ID, KeyHasher, MaxParallelism, encode_canonical};

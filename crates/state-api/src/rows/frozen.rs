@@ -1,5 +1,8 @@
 //! A snapshot of the rows: serialises them key group by key group, while the task goes on writing.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::access::serializer_error;
 use super::column::{Buffers, FrozenColumn};
 use super::key_rows::{FrozenKeys, OwnedGroups};
@@ -18,7 +21,7 @@ pub(super) enum FrozenContent {
     /// In a column.
     Rows(Box<dyn FrozenColumn>),
     /// In the bytes that they were restored from.
-    Dormant(Vec<(KeyGroup, Section)>),
+    Dormant(Arc<BTreeMap<KeyGroup, Section>>),
 }
 
 /// The typed rows as they were at a freeze.
@@ -113,7 +116,7 @@ impl FrozenState for FrozenRows {
             let id = TableId(number as u16);
             match &table.content {
                 FrozenContent::Dormant(sections) => {
-                    for (_, section) in sections.iter().filter(|(of, _)| *of == group) {
+                    if let Some(section) = sections.get(&group) {
                         section.visit(id, group, visit)?;
                     }
                 }

@@ -244,7 +244,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
     pub(crate) fn for_each_in_bytes(
         &mut self,
         behind: &mut Behind<'_>,
-        visit: &mut dyn FnMut(&[u8], UK, UV) -> Result<(), StateError>,
+        mut visit: impl FnMut(&[u8], UK, UV) -> Result<(), StateError>,
     ) -> Result<(), StateError> {
         self.write_back(behind)?;
         let table: TableId = behind.table;

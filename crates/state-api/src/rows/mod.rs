@@ -24,6 +24,8 @@ mod model_test;
 mod snapshot_test;
 
 use std::any::Any;
+use std::collections::{BTreeMap, btree_map};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -49,7 +51,7 @@ pub(crate) struct Table {
     /// `None` until the state is registered.
     pub(crate) column: Option<Box<dyn Column>>,
     /// What was restored and is not decoded, as long as the state is not registered.
-    dormant: Vec<(KeyGroup, Section)>,
+    dormant: Arc<BTreeMap<KeyGroup, Section>>,
 }
 
 impl TypedRows {
@@ -89,18 +91,22 @@ impl TypedRows {
 
     /// Makes a table known that nobody has registered yet.
     pub(crate) fn add_table(&mut self, meta: TableMeta) {
-        self.tables.push(Table { meta, column: None, dormant: Vec::new() });
+        self.tables.push(Table { meta, column: None, dormant: Arc::default() });
     }
 
     /// Keeps a restored section until its state is registered.
     pub(crate) fn add_dormant(&mut self, table: TableId, group: KeyGroup, section: Section) -> Result<(), StateError> {
         let table = &mut self.tables[usize::from(table.0)];
-        if table.dormant.iter().any(|(of, _)| *of == group) {
-            let name = &table.meta.name;
-            return Err(StateError::Damaged(format!("state {name:?}: key group {group} was restored twice")));
+        match Arc::make_mut(&mut table.dormant).entry(group) {
+            btree_map::Entry::Vacant(entry) => {
+                entry.insert(section);
+                Ok(())
+            }
+            btree_map::Entry::Occupied(_) => {
+                let name = &table.meta.name;
+                Err(StateError::Damaged(format!("state {name:?}: key group {group} was restored twice")))
+            }
         }
-        table.dormant.push((group, section));
-        Ok(())
     }
 
     /// Gives a table its column and decodes what was restored of it. On an error nothing has changed.
@@ -119,7 +125,7 @@ impl TypedRows {
         let table = &mut self.tables[usize::from(id.0)];
         table.meta = meta;
         table.column = Some(column);
-        table.dormant = Vec::new();
+        table.dormant = Arc::default();
         Ok(())
     }
 
@@ -174,7 +180,7 @@ fn load(
 ) -> Result<(), StateError> {
     let name = &table.meta.name;
     let mut hasher = KeyHasher::default();
-    for (group, section) in &table.dormant {
+    for (group, section) in &*table.dormant {
         section.visit(id, *group, &mut |entry| {
             if !entry.at.namespace.is_empty() {
                 return Err(StateError::Damaged(format!("state {name:?}: an entry has a namespace")));
@@ -196,10 +202,7 @@ impl Table {
 }
 
 /// Splits a restored stream into its sections, each with the meta of its table.
-pub(crate) fn restored_sections<'m>(
-    tables: &'m [TableMeta],
-    stream: Bytes,
-) -> Result<Vec<(&'m TableMeta, Section)>, StateError> {
+pub(crate) fn restored_sections(tables: &[TableMeta], stream: Bytes) -> Result<Vec<(&TableMeta, Section)>, StateError> {
     let sections = canonical::sections(stream)?.into_iter().map(|section| {
         let meta = tables.get(usize::from(section.table.0));
         let meta = meta.ok_or_else(|| {

@@ -42,6 +42,9 @@ pub(crate) struct Paged<T> {
     /// Slots of the oldest layer that are superseded in a newer layer or in `live`.
     lifted: usize,
     trash: Vec<Page<T>>,
+    /// The page vector of a layer that was moved back, for the next freeze: allocating one may take an allocator
+    /// milliseconds after much has been freed.
+    spare: Vec<Option<Page<T>>>,
     #[cfg(test)]
     pages_copied: usize,
 }
@@ -73,6 +76,7 @@ impl<T: Clone + Default> Paged<T> {
             folded: 0,
             lifted: 0,
             trash: Vec::new(),
+            spare: Vec::new(),
             #[cfg(test)]
             pages_copied: 0,
         }
@@ -127,8 +131,13 @@ impl<T: Clone + Default> Paged<T> {
 
     /// Freezes the cells as they are. Several frozen states may exist at once.
     pub(crate) fn freeze(&mut self) -> FrozenPaged<T> {
-        // A vector of `None` boxes is a zeroed allocation: the kernel hands out its memory when it is touched.
-        let empty = vec![None; self.live.len()];
+        let mut empty = std::mem::take(&mut self.spare);
+        if empty.capacity() < self.live.len() {
+            // A vector of `None` boxes is a zeroed allocation: the kernel hands out its memory when it is touched.
+            empty = vec![None; self.live.len()];
+        } else {
+            empty.resize_with(self.live.len(), || None);
+        }
         let pages = std::mem::replace(&mut self.live, empty);
         self.layers.push(Arc::new(Layer { pages }));
         self.folded = 0;
@@ -159,7 +168,8 @@ impl<T: Clone + Default> Paged<T> {
                 }
                 self.folded = end;
                 if end == layer.pages.len() {
-                    self.layers.pop();
+                    self.spare =
+                        self.layers.pop().and_then(Arc::into_inner).map(|layer| layer.pages).unwrap_or_default();
                     self.folded = 0;
                     if self.layers.is_empty() {
                         self.lifted = 0;

@@ -129,7 +129,8 @@ fn a_group_may_be_asked_for_twice_and_a_foreign_one_is_empty() {
     let mut frozen = state.freeze(&request()).unwrap();
     let (mut first, mut second) = (Vec::new(), Vec::new());
     for group in all().iter().collect::<Vec<_>>().into_iter().rev() {
-        (first.clear(), second.clear());
+        first.clear();
+        second.clear();
         canonical::write_key_group(&mut *frozen.content, group, &mut first).unwrap();
         canonical::write_key_group(&mut *frozen.content, group, &mut second).unwrap();
         assert_eq!((first == second, first.is_empty()), (true, group.0 >= 8), "group {group}");
@@ -202,7 +203,8 @@ fn tables_of_one_name_must_agree() {
         value::<u32>(&mut state, "a");
         let first = Written::of(state.freeze(&request()).unwrap()).tables;
         let mut state = open::<u32>(held, all());
-        (value::<u8>(&mut state, "new"), value::<u64>(&mut state, "a"));
+        value::<u8>(&mut state, "new");
+        value::<u64>(&mut state, "a");
         let second = Written::of(state.freeze(&request()).unwrap()).tables;
 
         let mut state = open::<u32>(held, all());
