@@ -26,7 +26,7 @@ pub enum TaskError {
         operator: String,
         /// The cause.
         #[source]
-        source: StateError,
+        source: Box<StateError>,
     },
     /// A prepared transaction could not be committed.
     #[error("operator {operator:?} could not commit a transaction")]
@@ -66,7 +66,7 @@ impl TaskError {
     }
 
     pub(crate) fn state(operator: &OperatorUid) -> impl FnOnce(StateError) -> Self {
-        move |source| Self::State { operator: operator.to_string(), source }
+        move |source| Self::State { operator: operator.to_string(), source: Box::new(source) }
     }
 }
 

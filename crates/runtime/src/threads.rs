@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Wake, Waker};
-use std::thread::{Builder, JoinHandle};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Starts a thread. Its name is for debuggers; nothing is identified by it.
 pub(crate) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    Builder::new().name(name).spawn(work)
+    thread::Builder::new().name(name).spawn(work)
 }
 
 /// Lets a thread wait until it is woken. A wake-up that comes first is not lost.

@@ -16,5 +16,6 @@ pub(super) const ALLOWED: &[Allowed] = &[
     allow("crates/conformance/src/threads.rs", "thread::spawn", "races have to be run to be tested"),
     allow("crates/runtime/src/clock.rs", "Instant::now", "the one place where the runtime reads the clock"),
     allow("crates/runtime/src/clock.rs", "SystemTime::now", "the one place where the runtime reads the wall clock"),
+    allow("crates/runtime/src/random.rs", "RandomState", "the one place where the runtime draws random numbers"),
     allow("crates/runtime/src/threads.rs", "thread::spawn", "the one place where the runtime starts threads"),
 ];
