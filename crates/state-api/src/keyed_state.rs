@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bytes::Bytes;
 
 use crate::rows::column::{Access, Column, MapColumn};
-use crate::rows::{AccessError, Behind, KeyRows, Keys, NO_ROW, OwnedGroups, TypedRows, byte_tables, restored_sections};
+use crate::rows::{
+    AccessError, Behind, Keys, NO_ROW, OwnedGroups, TypedRows, byte_tables, key_rows, restored_sections,
+};
 use crate::{
     AnyDescriptor, CheckpointId, FrozenState, Key, KeyGroup, KeyHash, KeyHasher, KeyedBackendParameters,
     KeyedStateBackend, KeyedStateStore, MapState, Residence, Schema, Serializer, Slot, SnapshotRequest, State,
@@ -69,7 +71,7 @@ impl KeyedState {
             reason: error.reason,
         })?;
         let groups = OwnedGroups { max_parallelism: parameters.max_parallelism, range: parameters.range };
-        let keys = Box::new(KeyRows::new(key_serializer, groups, settings.hash_seed));
+        let keys = key_rows::key_column(key_serializer, groups, settings.hash_seed);
         Ok(Self {
             instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
             current: NO_ROW,
@@ -156,17 +158,14 @@ impl KeyedState {
         keys: impl Iterator<Item = (&'k K, KeyHash)> + Clone,
     ) -> Result<(), StateError> {
         self.current = NO_ROW;
-        let mut batch = std::mem::take(&mut self.batch);
-        batch.clear();
-        let mut emptied = std::mem::take(&mut self.rows.keys.emptied);
-        let outcome = self.rows.typed_keys().and_then(|rows| rows.resolve(keys, &mut batch, &mut emptied));
-        self.rows.keys.emptied = emptied;
+        self.batch.clear();
+        let Keys { column, emptied, .. } = &mut self.rows.keys;
+        let outcome = key_rows::resolve(&mut **column, keys, &mut self.batch, emptied);
         if outcome.is_err() {
-            batch.clear();
+            self.batch.clear();
         } else if !self.is_cache {
-            self.rows.warm(&batch);
+            self.rows.warm(&self.batch);
         }
-        self.batch = batch;
         outcome
     }
 
@@ -190,10 +189,8 @@ impl KeyedState {
         if self.single_keys > SINGLE_KEYS_A_BATCH || is_over_bound {
             self.end_batch()?;
         }
-        let mut emptied = std::mem::take(&mut self.rows.keys.emptied);
-        let row = self.rows.typed_keys().and_then(|rows| rows.row(key, hash, &mut emptied));
-        self.rows.keys.emptied = emptied;
-        self.current = row?;
+        let Keys { column, emptied, .. } = &mut self.rows.keys;
+        self.current = key_rows::row(&mut **column, key, hash, emptied)?;
         Ok(())
     }
 
@@ -201,8 +198,8 @@ impl KeyedState {
     ///
     /// Fails when no key is, and when keys have another type.
     pub fn current_key<K: Key>(&self) -> Result<&K, StateError> {
-        let rows = self.rows.keys.column.as_any().downcast_ref::<KeyRows<K>>().ok_or(StateError::OtherKeyType)?;
-        rows.key(self.current).ok_or_else(|| StateError::NoCurrentKey { state: "every state".to_owned() })
+        let key = key_rows::key(&*self.rows.keys.column, self.current)?;
+        key.ok_or_else(|| StateError::NoCurrentKey { state: "every state".to_owned() })
     }
 
     /// The stable hash of the key that is current. Fails when no key is.
@@ -256,7 +253,7 @@ impl KeyedState {
         let slot = state.slot();
         self.check(slot)?;
         // Also finds out before anything is visited whether the keys are of this type.
-        let serializer = self.rows.typed_keys::<K>()?.shared_serializer();
+        let serializer = key_rows::serializer::<K>(&mut *self.rows.keys.column)?;
         let table = &mut self.rows.tables[usize::from(slot.column)];
         let name = table.meta.name.clone();
         let column = table.typed_column::<MapColumn<UK, UV>>().ok_or(StateError::ForeignHandle)?;
@@ -271,11 +268,9 @@ impl KeyedState {
                 Ok(())
             });
         }
-        let keys = self.rows.keys.column.as_any_mut().downcast_mut::<KeyRows<K>>().ok_or(StateError::OtherKeyType)?;
-        for (row, key, hash) in keys.iter() {
+        key_rows::for_each(&mut *self.rows.keys.column, |row, key, hash| {
             column.for_each_in_rows(row, |map_key, value| visit(key, hash, map_key, value));
-        }
-        Ok(())
+        })
     }
 
     /// Takes a snapshot. What happens to the live state afterwards does not show in it.

@@ -4,7 +4,9 @@ use std::any::Any;
 use std::hint::black_box;
 use std::sync::Arc;
 
+use super::access::serializer_error;
 use super::index::{Index, NO_ROW};
+use super::key_cell::{Bare, KeyCell, has_niche};
 use super::paged::{FrozenPaged, Paged};
 use crate::{
     Key, KeyGroup, KeyGroupRange, KeyHash, KeyHasher, MaxParallelism, Serializer, SerializerError, StateError,
@@ -76,13 +78,13 @@ pub(crate) trait FrozenKeys: Send {
     fn serialize(&self, row: u32, out: &mut Vec<u8>) -> Result<(), SerializerError>;
 }
 
-/// The keys of type `K`.
-pub(crate) struct KeyRows<K> {
+/// The keys of type `K`, kept in cells of type `C`.
+pub(crate) struct KeyRows<K, C> {
     index: Index,
-    /// `None` where a row is not in use.
-    keys: Paged<Option<K>>,
-    /// Apart from the keys, because looking a key up does not need it.
-    hashes: Paged<u32>,
+    cells: Paged<C>,
+    /// The hashes of the keys; `None` where a row is not in use. Apart from the keys, because a record does not look
+    /// at them.
+    hashes: Paged<Option<u32>>,
     /// Rows below `row_count` that are not in use.
     free: Vec<u32>,
     row_count: u32,
@@ -90,11 +92,85 @@ pub(crate) struct KeyRows<K> {
     serializer: Arc<dyn Serializer<K>>,
 }
 
-impl<K: Key> KeyRows<K> {
-    pub(crate) fn new(serializer: Arc<dyn Serializer<K>>, groups: OwnedGroups, seed: u64) -> Self {
+/// Empty keys of type `K`, in the cells that suit the type.
+pub(crate) fn key_column<K: Key>(
+    serializer: Arc<dyn Serializer<K>>,
+    groups: OwnedGroups,
+    seed: u64,
+) -> Box<dyn KeyColumn> {
+    if has_niche::<K>() {
+        Box::new(KeyRows::<K, Option<K>>::new(serializer, groups, seed))
+    } else {
+        Box::new(KeyRows::<K, Bare<K>>::new(serializer, groups, seed))
+    }
+}
+
+/// Calls something on keys by their type; fails with [`StateError::OtherKeyType`] when they have another.
+macro_rules! typed {
+    ($keys:expr, $key:ty, $rows:ident => $call:expr) => {
+        if has_niche::<$key>() {
+            let rows = $keys.as_any_mut().downcast_mut::<KeyRows<$key, Option<$key>>>();
+            rows.ok_or(StateError::OtherKeyType).and_then(|$rows| $call)
+        } else {
+            let rows = $keys.as_any_mut().downcast_mut::<KeyRows<$key, Bare<$key>>>();
+            rows.ok_or(StateError::OtherKeyType).and_then(|$rows| $call)
+        }
+    };
+}
+
+/// Finds or makes the row of a key. A row that is made is appended to `made`.
+#[inline]
+pub(crate) fn row<K: Key>(
+    keys: &mut dyn KeyColumn,
+    key: &K,
+    hash: KeyHash,
+    made: &mut Vec<u32>,
+) -> Result<u32, StateError> {
+    typed!(keys, K, rows => rows.row(key, hash, made))
+}
+
+/// Finds or makes the rows of a batch of keys and writes them to `rows`. Rows that are made are appended to `made`.
+pub(crate) fn resolve<'k, K: Key>(
+    keys: &mut dyn KeyColumn,
+    batch: impl Iterator<Item = (&'k K, KeyHash)> + Clone,
+    rows: &mut Vec<u32>,
+    made: &mut Vec<u32>,
+) -> Result<(), StateError> {
+    typed!(keys, K, typed => typed.resolve(batch, rows, made))
+}
+
+/// The key of a row; `None` when there is no such row.
+pub(crate) fn key<K: Key>(keys: &dyn KeyColumn, row: u32) -> Result<Option<&K>, StateError> {
+    if has_niche::<K>() {
+        let rows = keys.as_any().downcast_ref::<KeyRows<K, Option<K>>>().ok_or(StateError::OtherKeyType)?;
+        Ok(rows.cells.read(row).map(KeyCell::key))
+    } else {
+        let rows = keys.as_any().downcast_ref::<KeyRows<K, Bare<K>>>().ok_or(StateError::OtherKeyType)?;
+        Ok(rows.cells.read(row).map(KeyCell::key))
+    }
+}
+
+/// Visits every row in use with its key.
+pub(crate) fn for_each<K: Key>(
+    keys: &mut dyn KeyColumn,
+    visit: impl FnMut(u32, &K, KeyHash),
+) -> Result<(), StateError> {
+    typed!(keys, K, rows => {
+        rows.for_each(visit);
+        Ok(())
+    })
+}
+
+/// The serializer of the keys.
+pub(crate) fn serializer<K: Key>(keys: &mut dyn KeyColumn) -> Result<Arc<dyn Serializer<K>>, StateError> {
+    typed!(keys, K, rows => Ok(rows.serializer.clone()))
+}
+
+impl<K: Key, C: KeyCell<K>> KeyRows<K, C> {
+    fn new(serializer: Arc<dyn Serializer<K>>, groups: OwnedGroups, seed: u64) -> Self {
         Self {
             index: Index::new(seed),
-            keys: Paged::new(),
+            cells: Paged::new(),
             hashes: Paged::new(),
             free: Vec::new(),
             row_count: 0,
@@ -105,12 +181,11 @@ impl<K: Key> KeyRows<K> {
 
     #[inline]
     fn holds(&self, row: u32, key: &K) -> bool {
-        self.keys.read(row).is_some_and(|held| held.as_ref() == Some(key))
+        self.cells.read(row).is_some_and(|cell| cell.holds(key))
     }
 
-    /// Finds or makes the row of a key. A row that is made is appended to `made`.
     #[inline]
-    pub(crate) fn row(&mut self, key: &K, hash: KeyHash, made: &mut Vec<u32>) -> Result<u32, StateError> {
+    fn row(&mut self, key: &K, hash: KeyHash, made: &mut Vec<u32>) -> Result<u32, StateError> {
         let row = self.index.find(hash.0, |row| self.holds(row, key));
         if row == NO_ROW { self.make(key, hash, made) } else { Ok(row) }
     }
@@ -125,18 +200,16 @@ impl<K: Key> KeyRows<K> {
             self.row_count += 1;
             self.row_count - 1
         });
-        *self.keys.write(row) = Some(key.clone());
-        *self.hashes.write(row) = hash.0;
+        *self.cells.write_or(row, || C::vacant(key)) = C::holding(key.clone());
+        *self.hashes.write(row) = Some(hash.0);
         self.index.insert(hash.0, row);
         made.push(row);
         Ok(row)
     }
 
-    /// Finds or makes the rows of a batch of keys and writes them to `rows`.
-    ///
-    /// Three sweeps, none of which waits for one key's memory before it asks for the next key's: first the slots of the
-    /// index, then the rows by hash alone, then the keys are compared.
-    pub(crate) fn resolve<'k>(
+    /// Three sweeps, none of which waits for one key's memory before it asks for the next key's: first the places in
+    /// the index, then the rows by hash alone, then the keys are compared.
+    fn resolve<'k>(
         &mut self,
         keys: impl Iterator<Item = (&'k K, KeyHash)> + Clone,
         rows: &mut Vec<u32>,
@@ -153,26 +226,16 @@ impl<K: Key> KeyRows<K> {
         Ok(())
     }
 
-    /// The key of a row; `None` when the row is not in use.
-    pub(crate) fn key(&self, row: u32) -> Option<&K> {
-        self.keys.read(row)?.as_ref()
-    }
-
-    /// The keys of all rows in use.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &K, KeyHash)> {
-        (0..self.row_count).filter_map(|row| {
-            let key = self.keys.read(row)?.as_ref()?;
-            let hash = self.hashes.read(row)?;
-            Some((row, key, KeyHash(*hash)))
-        })
-    }
-
-    pub(crate) fn shared_serializer(&self) -> Arc<dyn Serializer<K>> {
-        self.serializer.clone()
+    fn for_each(&self, mut visit: impl FnMut(u32, &K, KeyHash)) {
+        for row in 0..self.row_count {
+            if let (Some(Some(hash)), Some(cell)) = (self.hashes.read(row), self.cells.read(row)) {
+                visit(row, cell.key(), KeyHash(*hash));
+            }
+        }
     }
 }
 
-impl<K: Key> KeyColumn for KeyRows<K> {
+impl<K: Key, C: KeyCell<K>> KeyColumn for KeyRows<K, C> {
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -182,13 +245,12 @@ impl<K: Key> KeyColumn for KeyRows<K> {
     }
 
     fn serialize(&self, row: u32, out: &mut Vec<u8>) -> Result<(), SerializerError> {
-        let key = self.keys.read(row).and_then(Option::as_ref).expect("only rows in use are asked for their keys");
-        self.serializer.serialize(key, out)
+        let cell = self.cells.read(row).expect("only rows in use are asked for their keys");
+        self.serializer.serialize(cell.key(), out)
     }
 
     fn hash(&self, row: u32) -> Option<KeyHash> {
-        self.keys.read(row)?.as_ref()?;
-        self.hashes.read(row).copied().map(KeyHash)
+        self.hashes.read(row).copied().flatten().map(KeyHash)
     }
 
     fn restore(
@@ -199,8 +261,7 @@ impl<K: Key> KeyColumn for KeyRows<K> {
         hasher: &mut KeyHasher,
         made: &mut Vec<u32>,
     ) -> Result<u32, StateError> {
-        let key = self.serializer.deserialize(key);
-        let key = key.map_err(|source| StateError::Serializer { state: state.to_owned(), source })?;
+        let key = self.serializer.deserialize(key).map_err(serializer_error(state))?;
         let hash = hasher.hash(&key)?;
         let found = self.groups.max_parallelism.group_of(hash);
         if found != group {
@@ -214,13 +275,16 @@ impl<K: Key> KeyColumn for KeyRows<K> {
     fn release(&mut self, row: u32) {
         let Some(hash) = self.hash(row) else { return };
         self.index.remove(hash.0, row);
-        *self.keys.write(row) = None;
+        *self.hashes.write(row) = None;
+        if has_niche::<K>() {
+            self.cells.write_or(row, || unreachable!("the row was in use")).vacate();
+        }
         self.free.push(row);
     }
 
     fn freeze(&mut self) -> Box<dyn FrozenKeys> {
         Box::new(FrozenKeyRows {
-            keys: self.keys.freeze(),
+            cells: self.cells.freeze(),
             hashes: self.hashes.freeze(),
             row_count: self.row_count,
             serializer: self.serializer.clone(),
@@ -228,13 +292,13 @@ impl<K: Key> KeyColumn for KeyRows<K> {
     }
 
     fn fold(&mut self) {
-        self.keys.fold();
+        self.cells.fold();
         self.hashes.fold();
     }
 
     fn forget(&mut self) {
         self.index.clear();
-        self.keys = Paged::new();
+        self.cells = Paged::new();
         self.hashes = Paged::new();
         self.free.clear();
         self.row_count = 0;
@@ -245,25 +309,24 @@ impl<K: Key> KeyColumn for KeyRows<K> {
     }
 }
 
-struct FrozenKeyRows<K> {
-    keys: FrozenPaged<Option<K>>,
-    hashes: FrozenPaged<u32>,
+struct FrozenKeyRows<K, C> {
+    cells: FrozenPaged<C>,
+    hashes: FrozenPaged<Option<u32>>,
     row_count: u32,
     serializer: Arc<dyn Serializer<K>>,
 }
 
-impl<K: Key> FrozenKeys for FrozenKeyRows<K> {
+impl<K: Key, C: KeyCell<K>> FrozenKeys for FrozenKeyRows<K, C> {
     fn row_count(&self) -> u32 {
         self.row_count
     }
 
     fn hash(&self, row: u32) -> Option<KeyHash> {
-        self.keys.read(row)?.as_ref()?;
-        self.hashes.read(row).copied().map(KeyHash)
+        self.hashes.read(row).copied().flatten().map(KeyHash)
     }
 
     fn serialize(&self, row: u32, out: &mut Vec<u8>) -> Result<(), SerializerError> {
-        let key = self.keys.read(row).and_then(Option::as_ref).expect("only rows in use are asked for their keys");
-        self.serializer.serialize(key, out)
+        let cell = self.cells.read(row).expect("only rows in use are asked for their keys");
+        self.serializer.serialize(cell.key(), out)
     }
 }

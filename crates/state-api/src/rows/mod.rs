@@ -8,7 +8,8 @@ pub(crate) mod column;
 mod frozen;
 mod hash;
 mod index;
-mod key_rows;
+mod key_cell;
+pub(crate) mod key_rows;
 mod map_column;
 mod map_entries;
 mod marks;
@@ -33,10 +34,10 @@ pub(crate) use access::{AccessError, Behind, Keys, byte_tables};
 use column::Column;
 use frozen::{FrozenContent, FrozenRows, FrozenTable};
 pub(crate) use index::NO_ROW;
-pub(crate) use key_rows::{KeyColumn, KeyRows, OwnedGroups};
+pub(crate) use key_rows::{KeyColumn, OwnedGroups};
 
 use crate::canonical::{self, Section};
-use crate::{FrozenState, Key, KeyGroup, KeyHasher, StateError, TableId, TableMeta};
+use crate::{FrozenState, KeyGroup, KeyHasher, StateError, TableId, TableMeta};
 
 /// The typed rows of one keyed state: its keys, and a column for each registered state.
 pub struct TypedRows {
@@ -127,11 +128,6 @@ impl TypedRows {
         table.column = Some(column);
         table.dormant = Arc::default();
         Ok(())
-    }
-
-    /// The keys, by their type.
-    pub(crate) fn typed_keys<K: Key>(&mut self) -> Result<&mut KeyRows<K>, StateError> {
-        self.keys.column.as_any_mut().downcast_mut().ok_or(StateError::OtherKeyType)
     }
 
     /// Gives back the rows that have no state in any column, of those that may have none.

@@ -68,7 +68,7 @@ fn look_through<T>(layers: &[Arc<Layer<T>>], page: usize) -> Option<&Page<T>> {
     layers.iter().rev().find_map(|layer| layer.page(page))
 }
 
-impl<T: Clone + Default> Paged<T> {
+impl<T: Clone> Paged<T> {
     pub(crate) fn new() -> Self {
         Self {
             live: Vec::new(),
@@ -97,12 +97,12 @@ impl<T: Clone + Default> Paged<T> {
         look_through(&self.layers, page)
     }
 
-    /// The cell for writing; made with its default value when it did not exist.
+    /// The cell for writing. When no cell of its page was ever written, all of them are made as `vacant` says.
     #[inline]
-    pub(crate) fn write(&mut self, cell: u32) -> &mut T {
+    pub(crate) fn write_or(&mut self, cell: u32, vacant: impl FnOnce() -> T) -> &mut T {
         let (page, offset) = split(cell);
         if !matches!(self.live.get(page), Some(Some(_))) {
-            self.own(page);
+            self.own(page, vacant);
         }
         match &mut self.live[page] {
             Some(page) => &mut page[offset],
@@ -112,7 +112,7 @@ impl<T: Clone + Default> Paged<T> {
 
     #[cold]
     #[inline(never)]
-    fn own(&mut self, page: usize) {
+    fn own(&mut self, page: usize, vacant: impl FnOnce() -> T) {
         let cells = match look_through(&self.layers, page) {
             Some(frozen) => {
                 #[cfg(test)]
@@ -121,7 +121,7 @@ impl<T: Clone + Default> Paged<T> {
                 }
                 frozen.to_vec()
             }
-            None => vec![T::default(); PAGE_CELLS],
+            None => vec![vacant(); PAGE_CELLS],
         };
         if self.live.len() <= page {
             self.live.resize_with(page + 1, || None);
@@ -203,6 +203,14 @@ impl<T: Clone + Default> Paged<T> {
             self.trash.extend(Arc::into_inner(oldest).into_iter().flat_map(|layer| layer.pages).flatten());
             self.lifted = 0;
         }
+    }
+}
+
+impl<T: Clone + Default> Paged<T> {
+    /// The cell for writing; made with its default value when it did not exist.
+    #[inline]
+    pub(crate) fn write(&mut self, cell: u32) -> &mut T {
+        self.write_or(cell, T::default)
     }
 }
 
