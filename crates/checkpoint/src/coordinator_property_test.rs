@@ -289,8 +289,11 @@ impl World {
         }
     }
 
-    /// Another attempt appends its claim. Its number is one that no record has had.
+    /// Another attempt appends its claim. Nobody claims a job that has finished.
     fn claim(&mut self) {
+        if self.log.values().any(|record| matches!(record, LogRecord::Finished { .. })) {
+            return;
+        }
         let next = self.log.last_key_value().map_or(1, |(last, _)| last + 1);
         let first_checkpoint = self.last_triggered.next();
         self.log.insert(next, LogRecord::Claim { nonce: 2, first_checkpoint });

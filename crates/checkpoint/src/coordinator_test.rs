@@ -357,6 +357,7 @@ fn a_checkpoint_from_before_the_end_is_not_final() {
         ack 2
         written 2
         appended 7
+        settled 1
         settled 2
         "
     ));
