@@ -62,10 +62,7 @@ fn run(options: &Options) -> Result<()> {
 
     let result = progress::watch(env.execute_async()?)?;
     if result.outcome == JobOutcome::AlreadyFinished {
-        println!(
-            "The job has finished already; its results are in {}. Nothing was changed.",
-            options.output.display()
-        );
+        println!("The job has finished already; its results are in {}. Nothing was changed.", options.output.display());
     } else {
         progress::print_summary(&result.status, &options.output);
     }
