@@ -70,6 +70,18 @@ pub enum AbandonReason {
 }
 
 /// The aligner of one subtask with a fixed number of input channels.
+///
+/// ```
+/// use highwater_checkpoint::{Aligner, AlignerAction, AlignerEvent};
+/// use highwater_state_api::CheckpointId;
+///
+/// let checkpoint = CheckpointId(1);
+/// let mut aligner = Aligner::new(2);
+/// let actions = aligner.on_event(AlignerEvent::Barrier { channel: 1, checkpoint });
+/// assert_eq!(actions, [AlignerAction::Block { channel: 1 }]);
+/// let actions = aligner.on_event(AlignerEvent::Barrier { channel: 0, checkpoint });
+/// assert_eq!(actions, [AlignerAction::Aligned { checkpoint }, AlignerAction::Unblock { channels: vec![1] }]);
+/// ```
 #[derive(Debug, Clone)]
 pub struct Aligner {
     /// By channel.

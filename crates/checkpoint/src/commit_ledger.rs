@@ -57,7 +57,25 @@ struct Entry<T> {
     retry_at_ms: u64,
 }
 
-/// The transactions of one subtask. `T` is what the sink needs to commit one, in this process or in another.
+/// The transactions of one subtask.
+///
+/// ```
+/// use highwater_checkpoint::{CommitLedger, Now};
+/// use highwater_state_api::CheckpointId;
+///
+/// let mut ledger = CommitLedger::new();
+/// ledger.prepared(CheckpointId(1), [".part-1"]);
+/// assert!(ledger.next_commit(Now::default()).is_none(), "not before the checkpoint is complete");
+/// ledger.complete(CheckpointId(1));
+/// while let Some((id, transaction)) = ledger.next_commit(Now::default()) {
+///     // Rename the file `transaction` here.
+///     assert_eq!(*transaction, ".part-1");
+///     ledger.committed(id);
+/// }
+/// assert!(ledger.is_empty());
+/// ```
+///
+/// `T` is what the sink needs to commit one, in this process or in another.
 #[derive(Debug, Clone)]
 pub struct CommitLedger<T> {
     entries: BTreeMap<TransactionId, Entry<T>>,

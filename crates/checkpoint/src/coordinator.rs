@@ -13,6 +13,7 @@ use crate::job_log::{AttemptStart, CompletedCheckpoint};
 use crate::log_writer::{LogWriter, Outcome};
 use crate::pending::{Pending, Phase};
 use crate::retention::Retention;
+use crate::settling::Settling;
 use crate::trigger::{Reason, Trigger};
 use crate::{
     Acknowledgement, Action, AttemptFailure, CheckpointFailure, Decline, EnumeratorState, Event, LogRecord, Now, paths,
@@ -20,8 +21,6 @@ use crate::{
 
 /// How many checkpoints may wait for the job log, written but not published. While there are as many, none is triggered.
 const PUBLICATIONS_MAX: usize = 8;
-/// How often subtasks are told again that the final checkpoint is complete, until all of them have settled it.
-const SETTLE_REMINDER_MS: u64 = 1_000;
 
 /// The coordinator of one attempt of one job.
 #[derive(Debug, Clone)]
@@ -40,14 +39,6 @@ pub struct Coordinator {
     settling: Option<Settling>,
     /// Nothing is done any more: finished, failed, fenced or shut down.
     is_over: bool,
-}
-
-/// The final checkpoint is complete; subtasks commit what it completed.
-#[derive(Debug, Clone)]
-struct Settling {
-    checkpoint: CheckpointId,
-    open: BTreeSet<SubtaskId>,
-    remind_at_ms: u64,
 }
 
 impl Coordinator {
@@ -100,7 +91,7 @@ impl Coordinator {
         let undecided = self.pending.iter().filter(|(checkpoint, _)| !self.log.has_begun(**checkpoint));
         let expiry = undecided.map(|(_, pending)| pending.expires_at_ms).min();
         let trigger = self.trigger.next_deadline().filter(|_| self.has_room());
-        let reminder = self.settling.as_ref().filter(|settling| !settling.open.is_empty()).map(|s| s.remind_at_ms);
+        let reminder = self.settling.as_ref().and_then(Settling::next_deadline);
         [expiry, trigger, self.log.next_deadline(), reminder].into_iter().flatten().min()
     }
 
@@ -150,11 +141,8 @@ impl Coordinator {
                 return;
             }
         }
-        if let Some(settling) = self.settling.as_mut().filter(|settling| !settling.open.is_empty())
-            && settling.remind_at_ms <= now_ms
-        {
-            settling.remind_at_ms = now_ms.saturating_add(SETTLE_REMINDER_MS);
-            actions.push(Action::NotifyComplete { checkpoint: settling.checkpoint });
+        if let Some(checkpoint) = self.settling.as_mut().and_then(|settling| settling.reminder(now_ms)) {
+            actions.push(Action::NotifyComplete { checkpoint });
         }
         while self.has_room()
             && let Some(reason) = self.trigger.due(now_ms)
@@ -312,17 +300,12 @@ impl Coordinator {
             actions.push(Action::TruncateLog { sequences: dropped.records });
         }
         if is_final {
-            let remind_at_ms = now.monotonic_ms.saturating_add(SETTLE_REMINDER_MS);
-            self.settling = Some(Settling { checkpoint, open: self.subtasks.clone(), remind_at_ms });
+            self.settling = Some(Settling::new(checkpoint, self.subtasks.clone(), now.monotonic_ms));
         }
     }
 
     fn subtask_settled(&mut self, subtask: SubtaskId, checkpoint: CheckpointId, actions: &mut Vec<Action>) {
-        if let Some(settling) = &mut self.settling
-            && checkpoint >= settling.checkpoint
-            && settling.open.remove(&subtask)
-            && settling.open.is_empty()
-        {
+        if self.settling.as_mut().is_some_and(|settling| settling.settled(subtask, checkpoint)) {
             self.log.push(LogRecord::Finished { attempt: self.attempt }, actions);
         }
     }

@@ -29,6 +29,7 @@ mod pending;
 mod redistribute;
 mod restart;
 mod retention;
+mod settling;
 mod subtask_checkpoints;
 mod trigger;
 mod vocabulary;

@@ -17,7 +17,7 @@ fn acknowledge(coordinator: &mut Coordinator, acknowledgement: Acknowledgement) 
 /// The same acknowledgement with its state somewhere else.
 fn with_state_at(mut acknowledgement: Acknowledgement, path: &str) -> Acknowledgement {
     for (_, snapshot) in &mut acknowledgement.snapshot.operators {
-        for keyed in &mut snapshot.keyed {
+        if let Some(keyed) = &mut snapshot.keyed {
             keyed.state = object(ObjectPath::parse(path).unwrap());
         }
     }
