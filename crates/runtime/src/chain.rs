@@ -155,13 +155,7 @@ impl Chain {
     /// Takes what the operator at `start` has put out through the rest of the chain, records first, then watermarks.
     fn drain(&mut self, start: usize, limits: &Limits<'_>, output: &mut dyn ChainOutput) -> Result<(), TaskError> {
         // Only the head yields; the operators behind it work until they are done.
-        let unlimited = Limits {
-            records_max: usize::MAX,
-            output_max: usize::MAX,
-            control_waits: &NOTHING_WAITS,
-            now: limits.now,
-            waker: limits.waker,
-        };
+        let unlimited = Limits { waker: limits.waker, ..Limits::unlimited(limits.now) };
         for index in start..self.links.len() {
             if let Some(batch) = self.links[index].operator.take_output() {
                 match self.links.get_mut(index + 1) {
@@ -190,5 +184,3 @@ impl Chain {
         Ok(())
     }
 }
-
-static NOTHING_WAITS: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);

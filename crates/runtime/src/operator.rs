@@ -109,6 +109,21 @@ pub struct Limits<'a> {
     pub waker: &'a Waker,
 }
 
+static NOTHING_WAITS: AtomicBool = AtomicBool::new(false);
+
+impl Limits<'static> {
+    /// No limits: for a host that lets a chain work until it is done. Wakes nobody.
+    pub fn unlimited(now: Duration) -> Self {
+        Self {
+            records_max: usize::MAX,
+            output_max: usize::MAX,
+            control_waits: &NOTHING_WAITS,
+            now,
+            waker: Waker::noop(),
+        }
+    }
+}
+
 impl Limits<'_> {
     /// Whether another record may be begun after `done` records with `output` records of output.
     #[inline]
