@@ -24,7 +24,11 @@ pub struct ByReference<F, K: ?Sized> {
 
 impl<F, K> ByReference<F, K> {
     /// Selects by this function.
-    pub fn new(select: F) -> Self {
+    pub fn new<T>(select: F) -> Self
+    where
+        // Also tells the compiler that a closure returns a part of what it is given.
+        F: Fn(&T) -> &K,
+    {
         Self { select, of: PhantomData }
     }
 }
