@@ -1,0 +1,114 @@
+//! A storage that fails, or whose content is damaged, is an error that names it: it is never taken for an empty one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use highwater::connectors::CollectedRecords;
+use highwater::prelude::*;
+use highwater::state::{CheckpointStorage, ObjectPath};
+use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
+
+use crate::support::{assert_counted, count, environment, storage, wait_for_checkpoints};
+
+const NUMBERS: u64 = 3_000;
+
+/// A job that was stopped after some checkpoints, in `storage`.
+fn stopped_job(storage: &Arc<dyn CheckpointStorage>, records: &CollectedRecords<(u64, u64)>) {
+    let env = environment("unlucky", storage.clone());
+    count(&env, NUMBERS, Some(20_000), records, |_| Ok(()));
+    let handle = env.execute_async().unwrap();
+    wait_for_checkpoints(&handle, 3);
+    handle.cancel();
+    assert!(handle.wait().is_err());
+}
+
+fn restart(
+    storage: &Arc<dyn CheckpointStorage>,
+    records: &CollectedRecords<(u64, u64)>,
+) -> Result<JobResult, JobError> {
+    let env = environment("unlucky", storage.clone());
+    env.set_restart_strategy(RestartStrategy::None);
+    count(&env, NUMBERS, None, records, |_| Ok(()));
+    env.execute()
+}
+
+#[test]
+fn at_the_start() {
+    let faults = Faults::default();
+    let storage: Arc<dyn CheckpointStorage> = Arc::new(FaultyStorage::new(storage(), faults.clone()));
+    let records = CollectedRecords::default();
+    stopped_job(&storage, &records);
+    let committed = records.len();
+    for operation in [Operation::List, Operation::Read] {
+        faults.arm(When::next(operation), Fault::FailBefore);
+        let error = restart(&storage, &records).unwrap_err();
+        assert!(matches!(error, JobError::Storage(_)), "{operation:?}: {error:?}");
+        assert_eq!(records.len(), committed, "something was done although the storage failed");
+    }
+    restart(&storage, &records).unwrap();
+    assert_counted(&records, NUMBERS);
+}
+
+#[test]
+fn when_a_record_of_the_log_is_cut() {
+    let storage: Arc<dyn CheckpointStorage> = storage();
+    let records = CollectedRecords::default();
+    stopped_job(&storage, &records);
+    let log = pollster::block_on(storage.list(&ObjectPath::new(["unlucky", "log"]))).unwrap();
+    replace(&*storage, log.last().unwrap(), |bytes| bytes.slice(..bytes.len() - 1));
+    let error = restart(&storage, &records).unwrap_err();
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(matches!(error, JobError::Log(_)) && source.contains(log.last().unwrap().as_str()), "{source}");
+}
+
+#[test]
+fn when_the_metadata_of_the_checkpoint_is_changed() {
+    let storage: Arc<dyn CheckpointStorage> = storage();
+    let records = CollectedRecords::default();
+    stopped_job(&storage, &records);
+    let committed = records.len();
+    let objects = pollster::block_on(storage.list(&ObjectPath::new(["unlucky"]))).unwrap();
+    let metadata = objects.iter().rfind(|path| path.name() == "_metadata").unwrap();
+    replace(&*storage, metadata, |bytes| {
+        let mut changed = bytes.to_vec();
+        let middle = changed.len() / 2;
+        changed[middle] ^= 1;
+        Bytes::from(changed)
+    });
+    let error = restart(&storage, &records).unwrap_err();
+    assert!(matches!(error, JobError::Restore { .. }), "{error:?}");
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(source.contains("is damaged: expected checksum") && source.contains(metadata.as_str()), "{source}");
+    assert_eq!(records.len(), committed, "the job started although its checkpoint is damaged");
+}
+
+#[test]
+fn while_checkpoints_are_taken_it_only_costs_checkpoints() {
+    let faults = Faults::default();
+    let storage: Arc<dyn CheckpointStorage> = Arc::new(FaultyStorage::new(storage(), faults.clone()));
+    let records = CollectedRecords::default();
+    let env = environment("unlucky", storage);
+    env.set_tolerable_checkpoint_failures(u32::MAX);
+    count(&env, NUMBERS, Some(10_000), &records, |_| Ok(()));
+    let handle = env.execute_async().unwrap();
+    for fault in [Fault::FailBefore, Fault::FailAfter] {
+        for operation in [Operation::Create, Operation::Finish, Operation::CreateIfAbsent, Operation::DeleteFolder] {
+            let completed = handle.status().checkpoints_completed;
+            faults.arm(When::next(operation), fault.clone());
+            wait_for_checkpoints(&handle, completed + 2);
+        }
+    }
+    let result = handle.wait().unwrap();
+    assert_eq!(result.status.restarts, 0);
+    assert!(result.status.checkpoints_failed > 0, "no fault was felt");
+    assert_counted(&records, NUMBERS);
+}
+
+/// Damages an object, which the storage itself never does.
+fn replace(storage: &dyn CheckpointStorage, path: &ObjectPath, change: impl FnOnce(Bytes) -> Bytes) {
+    pollster::block_on(async {
+        let bytes = storage.read(path).await.unwrap();
+        storage.delete(path).await.unwrap();
+        storage.create_if_absent(path, change(bytes)).await.unwrap();
+    });
+}

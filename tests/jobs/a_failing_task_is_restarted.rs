@@ -1,0 +1,59 @@
+//! A task that returns an error or panics is restarted from the last checkpoint, and nothing is lost or repeated.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use highwater::connectors::CollectedRecords;
+use highwater::prelude::*;
+use highwater::runtime::TaskError;
+
+use crate::support::{assert_counted, count, environment, storage};
+
+const NUMBERS: u64 = 3_000;
+
+/// Fails once, in the middle of the input, by calling `fail`.
+fn run_with_one_failure(parallelism: u32, fail: fn() -> Result<()>) {
+    let env = environment("restarted", storage());
+    env.set_parallelism(parallelism);
+    let records = CollectedRecords::default();
+    let has_failed = Arc::new(AtomicBool::new(false));
+    count(&env, NUMBERS, Some(20_000), &records, move |number| {
+        if number == 1_500 && !has_failed.swap(true, Ordering::SeqCst) { fail() } else { Ok(()) }
+    });
+    let result = env.execute().unwrap();
+    assert_eq!(result.outcome, JobOutcome::Finished);
+    assert_eq!(result.status.restarts, 1);
+    assert!(result.status.restored_from.is_some(), "the restart went back to the beginning: {:?}", result.status);
+    assert_eq!(result.status.records_read, NUMBERS + result.status.records_replayed);
+    assert_counted(&records, NUMBERS);
+}
+
+#[test]
+fn after_an_error() {
+    for parallelism in [1, 3] {
+        run_with_one_failure(parallelism, || Err("as planned".into()));
+    }
+}
+
+#[test]
+fn after_a_panic() {
+    run_with_one_failure(2, || panic!("as planned"));
+}
+
+#[test]
+fn until_the_restart_strategy_gives_up() {
+    let env = environment("hopeless", storage());
+    env.set_restart_strategy(RestartStrategy::FixedDelay { attempts: 2, delay_ms: 1 });
+    let records = CollectedRecords::default();
+    count(&env, NUMBERS, None, &records, |number| if number == 7 { Err("always".into()) } else { Ok(()) });
+    match env.execute().unwrap_err() {
+        JobError::Task { task, restarts: 2, source: TaskError::User { operator, activity, source } } => {
+            assert_eq!(task, "counter -> sink");
+            assert_eq!(operator, "counter");
+            assert_eq!(activity, "process a record");
+            assert_eq!(source.to_string(), "always");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(records.is_empty(), "records of an attempt that never completed a checkpoint became visible");
+}

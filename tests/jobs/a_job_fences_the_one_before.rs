@@ -1,0 +1,49 @@
+//! Two runs of one job at the same time: the later one wins, the earlier one can publish nothing more.
+
+use highwater::checkpoint::AttemptFailure;
+use highwater::connectors::CollectedRecords;
+use highwater::prelude::*;
+
+use crate::support::{assert_counted, count, environment, storage, wait_for_checkpoints};
+
+const NUMBERS: u64 = 6_000;
+
+#[test]
+fn and_goes_on_where_it_was() {
+    let storage = storage();
+    let records = CollectedRecords::default();
+    let first = environment("contended", storage.clone());
+    count(&first, NUMBERS, Some(10_000), &records, |_| Ok(()));
+    let first = first.execute_async().unwrap();
+    wait_for_checkpoints(&first, 3);
+
+    let second = environment("contended", storage);
+    second.set_parallelism(2);
+    count(&second, NUMBERS, Some(20_000), &records, |_| Ok(()));
+    let second = second.execute_async().unwrap();
+
+    let error = first.wait().unwrap_err();
+    assert!(matches!(error, JobError::Coordinator(AttemptFailure::Fenced { .. })), "{error:?}");
+    let result = second.wait().unwrap();
+    assert_eq!(result.outcome, JobOutcome::Finished);
+    assert!(result.status.restored_from.is_some());
+    assert_counted(&records, NUMBERS);
+}
+
+#[test]
+fn but_another_job_never_meets_it() {
+    let storage = storage();
+    let jobs: Vec<_> = ["job", "job2", "job-2"]
+        .into_iter()
+        .map(|name| {
+            let records = CollectedRecords::default();
+            let env = environment(name, storage.clone());
+            count(&env, 2_000, Some(20_000), &records, |_| Ok(()));
+            (env.execute_async().unwrap(), records)
+        })
+        .collect();
+    for (handle, records) in jobs {
+        assert_eq!(handle.wait().unwrap().status.restarts, 0);
+        assert_counted(&records, 2_000);
+    }
+}

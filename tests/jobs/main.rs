@@ -1,0 +1,12 @@
+//! Whole jobs in one process: each file is a scenario.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod a_cancelled_job_goes_on_at_another_parallelism;
+mod a_checkpoint_can_be_declined;
+mod a_damaged_or_failing_storage_is_an_error;
+mod a_failing_task_is_restarted;
+mod a_job_fences_the_one_before;
+mod a_job_that_cannot_run_is_refused;
+mod a_restored_job_keeps_its_event_time;
+mod jobs_run_where_they_are_started;
+mod support;

@@ -1,0 +1,92 @@
+//! A job whose result is known: running counts of numbers by their last digit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater::connectors::CollectedRecords;
+use highwater::prelude::*;
+use highwater::state::CheckpointStorage;
+use highwater::{MemoryCheckpointStorage, MemoryStateBackend};
+use std::num::NonZeroU64;
+
+/// Numbers by last digit: digit and how many of it there were so far.
+pub(crate) type Count = (u64, u64);
+
+/// Storage that outlives a job, as a directory would.
+pub(crate) fn storage() -> Arc<MemoryCheckpointStorage> {
+    Arc::new(MemoryCheckpointStorage::new())
+}
+
+/// An environment with frequent checkpoints in `storage`.
+pub(crate) fn environment(name: &str, storage: Arc<dyn CheckpointStorage>) -> StreamExecutionEnvironment {
+    let env = StreamExecutionEnvironment::new(name);
+    env.set_state_backend(MemoryStateBackend::new()).set_checkpoint_storage(storage);
+    env.enable_checkpointing(Duration::from_millis(5));
+    env.set_restart_strategy(RestartStrategy::FixedDelay { attempts: 5, delay_ms: 1 });
+    env
+}
+
+/// Counts the numbers below `numbers`, at most `per_second` of them a second, and calls `visit` for each.
+pub(crate) fn count(
+    env: &StreamExecutionEnvironment,
+    numbers: u64,
+    per_second: Option<u64>,
+    records: &CollectedRecords<Count>,
+    visit: impl Fn(u64) -> Result<()> + Clone + Send + Sync + 'static,
+) {
+    let source = SequenceSource::new(0..numbers).with_splits(7);
+    env.from_source(Throttled::new(source, per_second.and_then(NonZeroU64::new)))
+        .key_by_value(|number| number % 10)
+        .process(move || Counter { count: ValueState::default(), visit: visit.clone() })
+        .uid("counter")
+        .sink_to(CollectSink::new(records.clone()));
+}
+
+struct Counter<V> {
+    count: ValueState<u64>,
+    visit: V,
+}
+
+impl<V: Fn(u64) -> Result<()> + Send + 'static> KeyedProcessFunction<u64, u64> for Counter<V> {
+    type Out = Count;
+
+    fn initialize_state(&mut self, cx: &mut dyn FunctionInitializationContext) -> Result<()> {
+        self.count = cx.keyed_state_store()?.get_state(&ValueStateDescriptor::new("count"))?;
+        Ok(())
+    }
+
+    fn process(&mut self, number: u64, cx: &mut KeyedContext<'_, u64>, out: &mut Collector<Count>) -> Result<()> {
+        (self.visit)(number)?;
+        let count = self.count.modify(cx, |count| {
+            let count = count.get_or_insert_default();
+            *count += 1;
+            *count
+        })?;
+        out.collect((*cx.current_key(), count));
+        Ok(())
+    }
+}
+
+/// Panics unless each digit was counted once for each of its numbers: 1, 2, 3, … without a gap or a repetition.
+pub(crate) fn assert_counted(records: &CollectedRecords<Count>, numbers: u64) {
+    let mut found = records.to_vec();
+    found.sort_unstable();
+    let of_digit = |digit: u64| (digit..numbers).step_by(10).count() as u64;
+    let expected: Vec<Count> = (0..10).flat_map(|digit| (1..=of_digit(digit)).map(move |n| (digit, n))).collect();
+    assert!(found == expected, "{} of {} counts are right", count_right(&found, &expected), expected.len());
+}
+
+fn count_right(found: &[Count], expected: &[Count]) -> usize {
+    expected.iter().filter(|count| found.iter().filter(|other| other == count).count() == 1).count()
+}
+
+/// Waits until the job has completed `checkpoints` checkpoints, or has ended.
+pub(crate) fn wait_for_checkpoints(handle: &JobHandle, checkpoints: u64) {
+    for _ in 0..20_000 {
+        if handle.status().checkpoints_completed >= checkpoints {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("the job has not completed {checkpoints} checkpoints: {:?}", handle.status());
+}
