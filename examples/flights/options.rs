@@ -71,7 +71,7 @@ impl Options {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
         let file = file.with_context(|| format!("cannot open the trace file {}", path.display()))?;
         tracing_subscriber::fmt()
-            .with_env_filter("highwater=info")
+            .with_env_filter("highwater=debug")
             .with_ansi(false)
             .with_writer(Mutex::new(file))
             .init();

@@ -13,7 +13,7 @@ use crate::control::Report;
 use crate::graph::JobGraph;
 use crate::job::{Command, JobHandle, JobOutcome, JobResult, StatusBoard};
 use crate::plan::JobConfig;
-use crate::{JobError, threads};
+use crate::{JobError, failpoint, threads};
 
 /// How many restarts there are when checkpointing is enabled and no strategy was set.
 const DEFAULT_RESTARTS: u32 = 10;
@@ -64,6 +64,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         let reason = "it was built with `panic = \"abort\"`: a panic in one task would end the process; use `unwind`";
         return Err(JobError::Invalid(reason.to_owned()));
     }
+    failpoint::set_up()?;
     let missing = |what: &str| JobError::Invalid(format!("no {what} is set: call `set_state_backend` first"));
     let board = Arc::new(StatusBoard::default());
     let job = Job {

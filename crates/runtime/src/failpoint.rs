@@ -1,7 +1,10 @@
 //! Failpoints: named places where a test can stop the process, to kill it exactly there.
 //!
 //! They do nothing, and cost nothing, unless the feature `failpoints` is on; then the environment variable
-//! `FAILPOINTS` says what happens, in the syntax of the crate `fail`.
+//! `FAILPOINTS` says what happens, in the syntax of the crate `fail`: `before-log-append=3*off->sleep(60000)` stops
+//! for a minute the fourth time.
+
+use crate::JobError;
 
 /// A checkpoint's metadata is written, the log record that makes it count is not.
 pub(crate) const BEFORE_LOG_APPEND: &str = "before-log-append";
@@ -9,6 +12,32 @@ pub(crate) const BEFORE_LOG_APPEND: &str = "before-log-append";
 pub(crate) const DURING_RECOVERY: &str = "during-recovery";
 /// A checkpoint is complete, and a transaction that belongs to it is about to be committed.
 pub(crate) const DURING_COMMIT: &str = "during-commit";
+
+/// Sets the failpoints of this process as the environment variable says. Its first call does, later ones have no effect:
+/// failpoints belong to the process, not to one of its jobs.
+#[cfg(feature = "failpoints")]
+pub(crate) fn set_up() -> Result<(), JobError> {
+    static DONE: std::sync::OnceLock<Result<(), String>> = std::sync::OnceLock::new();
+    // Not `fail::FailScenario`, which would have to be kept somewhere, and panics when the text cannot be read.
+    let done = DONE.get_or_init(|| {
+        let text = std::env::var("FAILPOINTS").unwrap_or_default();
+        for setting in text.split(';').map(str::trim).filter(|setting| !setting.is_empty()) {
+            let (name, actions) = setting.split_once('=').ok_or_else(|| format!("{setting:?} has no `=`"))?;
+            if ![BEFORE_LOG_APPEND, DURING_RECOVERY, DURING_COMMIT].contains(&name) {
+                return Err(format!("there is no failpoint {name:?}"));
+            }
+            fail::cfg(name, actions).map_err(|error| format!("{setting:?}: {error}"))?;
+        }
+        Ok(())
+    });
+    done.clone().map_err(|error| JobError::Invalid(format!("FAILPOINTS: {error}")))
+}
+
+/// Nothing can be set.
+#[cfg(not(feature = "failpoints"))]
+pub(crate) fn set_up() -> Result<(), JobError> {
+    Ok(())
+}
 
 /// Does what was set for this failpoint.
 #[cfg(feature = "failpoints")]

@@ -47,9 +47,12 @@ impl<S: Sink> SinkOperator<S> {
         let Opened { cx, ledger, .. } = opened(&mut self.opened);
         let now = Now { monotonic_ms: now.as_millis() as u64, wall_clock_ms: 0 };
         while let Some((id, transaction)) = ledger.next_commit(now) {
+            let (operator, subtask, checkpoint) = (&cx.uid, cx.subtask, id.checkpoint);
+            tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committing");
             failpoint::hit(failpoint::DURING_COMMIT);
             match self.sink.commit(transaction) {
                 Ok(()) => {
+                    tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committed");
                     ledger.committed(id);
                 }
                 Err(error) => {
