@@ -6,21 +6,19 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytes::Bytes;
-use highwater_checkpoint::{Assignment, AttemptFailure, AttemptStart};
+use highwater_checkpoint::{AttemptFailure, AttemptStart};
 use highwater_state_api::{CheckpointId, MaxParallelism, OperatorUid, RowSettings, SubtaskId};
-use highwater_stream_api::SinkStart;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::build::{AttemptEnvironment, BuiltSubtask, build_subtasks};
 use crate::control::{Control, ControlSender, Report, Reports};
 use crate::driver::{Input, Job};
-use crate::graph::AnyEnumerator;
 use crate::io_pool::{IoPool, PoolExecutor};
 use crate::job::{Command, RunningSubtask};
-use crate::operator::{OperatorContext, RestoredOperator};
-use crate::restore::{Begun, ClaimedJob, begin_attempt, read_operator, restored_source};
+use crate::operator::OperatorContext;
+use crate::prepare::{Contexts, Preparation, Prepared, prepare};
+use crate::restore::{Begun, ClaimedJob, begin_attempt};
 use crate::shell::Shell;
 use crate::subtask::{Step, Subtask};
 use crate::threads::{self, Parker};
@@ -53,24 +51,30 @@ pub(crate) async fn run_attempt(job: &Job, commands: &mut mpsc::Receiver<Command
             Begun::Finished => return Ok(AttemptEnd::AlreadyFinished),
             Begun::Claimed(claimed) => *claimed,
         };
-    let ClaimedJob { start, restored, max_parallelism } = claimed;
-    let restored_from = restored.as_ref().map(|(checkpoint, _)| *checkpoint);
+    let restored_from = claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint);
     {
         let mut board = job.board.lock();
-        board.status.attempt = Some(start.attempt);
+        board.status.attempt = Some(claimed.start.attempt);
         board.status.restored_from = restored_from;
     }
     match restored_from {
         Some(checkpoint) => {
-            tracing::info!(target: "highwater::job", job = %job.name, attempt = %start.attempt, %checkpoint, "restoring");
+            tracing::info!(target: "highwater::job", job = %job.name, attempt = %claimed.start.attempt, %checkpoint, "restoring");
         }
         None => {
-            tracing::info!(target: "highwater::job", job = %job.name, attempt = %start.attempt, "starting from nothing");
+            tracing::info!(target: "highwater::job", job = %job.name, attempt = %claimed.start.attempt, "starting from nothing");
         }
     }
-    start_sinks(job, &start, restored_from)?;
-    let enumerators = create_enumerators(job, restored.as_ref())?;
-    let contexts = read_contexts(job, &start, restored.as_ref(), &max_parallelism).await?;
+    let preparation = Preparation {
+        job: &job.name,
+        graph: &job.graph,
+        state_backend: &job.state_backend,
+        storage: &*job.storage,
+        row_settings: RowSettings { cached_rows_max: job.config.cached_rows_max, hash_seed: random::nonce() },
+        now: job.clock.monotonic(),
+    };
+    let Prepared { enumerators, contexts } = prepare(&preparation, &claimed).await?;
+    let ClaimedJob { start, max_parallelism, .. } = claimed;
     failpoint::hit(failpoint::DURING_RECOVERY);
 
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
@@ -82,98 +86,6 @@ pub(crate) async fn run_attempt(job: &Job, commands: &mut mpsc::Receiver<Command
     let end = shell.run(commands).await;
     running.stop(job, &mut shell).await?;
     Ok(end)
-}
-
-fn start_sinks(job: &Job, start: &AttemptStart, restored: Option<CheckpointId>) -> Result<(), JobError> {
-    for operator in job.graph.tasks.iter().flat_map(|task| &task.operators) {
-        let Some(sink) = &operator.sink else { continue };
-        sink.start(&SinkStart { job: &job.name, attempt: start.attempt, restored })
-            .map_err(|source| JobError::Start { operator: operator.uid.to_string(), source })?;
-    }
-    Ok(())
-}
-
-/// The split enumerators, by the index of their task.
-pub(crate) type Enumerators = BTreeMap<u32, (OperatorUid, Box<dyn AnyEnumerator>)>;
-
-fn create_enumerators(job: &Job, restored: Option<&(CheckpointId, Assignment)>) -> Result<Enumerators, JobError> {
-    let mut enumerators = Enumerators::new();
-    for (task, uid, source) in job.graph.sources() {
-        let state = restored.and_then(|(_, assignment)| restored_source(assignment, uid));
-        let enumerator = match state {
-            Some(state) => source.restore_enumerator(&state.enumerator, &state.splits),
-            None => source.create_enumerator(),
-        };
-        let enumerator = enumerator.map_err(|source| JobError::Start { operator: uid.to_string(), source })?;
-        enumerators.insert(task as u32, (uid.clone(), enumerator));
-    }
-    Ok(enumerators)
-}
-
-type Contexts = BTreeMap<SubtaskId, BTreeMap<OperatorUid, OperatorContext>>;
-
-/// Reads and checks the state of every subtask.
-async fn read_contexts(
-    job: &Job,
-    start: &AttemptStart,
-    restored: Option<&(CheckpointId, Assignment)>,
-    max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
-) -> Result<Contexts, JobError> {
-    let hash_seed = random::nonce();
-    let mut contexts = Contexts::new();
-    for (task, node) in job.graph.tasks.iter().enumerate() {
-        for subtask in 0..node.parallelism {
-            let mut operators = BTreeMap::new();
-            for operator in &node.operators {
-                let restored = match restored {
-                    Some((checkpoint, assignment)) => match assignment.operators.get(&operator.uid) {
-                        Some(state) => {
-                            let share = &state.subtasks[subtask as usize];
-                            let read = read_operator(&*job.storage, *checkpoint, share, state.finished).await;
-                            Some(read.map_err(|error| restore_failed(*checkpoint, error))?)
-                        }
-                        None => None,
-                    },
-                    None => None,
-                };
-                operators.insert(
-                    operator.uid.clone(),
-                    context(job, start, &operator.uid, subtask, node.parallelism, max_parallelism, restored, hash_seed),
-                );
-            }
-            contexts.insert(SubtaskId { task: task as u32, subtask }, operators);
-        }
-    }
-    Ok(contexts)
-}
-
-fn restore_failed(checkpoint: CheckpointId, error: highwater_state_api::StorageError) -> JobError {
-    if error.is_transient() { JobError::Storage(error) } else { JobError::Restore { checkpoint, source: error.into() } }
-}
-
-#[expect(clippy::too_many_arguments, reason = "it only puts them side by side")]
-fn context(
-    job: &Job,
-    start: &AttemptStart,
-    uid: &OperatorUid,
-    subtask: u32,
-    parallelism: u32,
-    max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
-    restored: Option<RestoredOperator>,
-    hash_seed: u64,
-) -> OperatorContext {
-    OperatorContext {
-        job: job.name.clone(),
-        attempt: start.attempt,
-        uid: uid.clone(),
-        subtask,
-        parallelism,
-        max_parallelism: max_parallelism[uid],
-        state_backend: job.state_backend.clone(),
-        row_settings: RowSettings { cached_rows_max: job.config.cached_rows_max, hash_seed },
-        now: job.clock.monotonic(),
-        restored,
-    }
 }
 
 /// The subtasks of an attempt, each on its thread.
@@ -304,12 +216,4 @@ impl SubtaskThread {
 fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
-}
-
-/// A split on its way to a reader.
-pub(crate) fn assign_split(split: Option<Bytes>) -> Control {
-    match split {
-        Some(split) => Control::AddSplit(split),
-        None => Control::NoMoreSplits,
-    }
 }

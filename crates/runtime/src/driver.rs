@@ -46,15 +46,7 @@ impl Job {
     pub(crate) fn targets(&self) -> Result<Vec<OperatorTarget>, JobError> {
         let invalid = |error: highwater_state_api::ParallelismError| JobError::Invalid(error.to_string());
         let max_parallelism = self.config.max_parallelism.map(MaxParallelism::new).transpose().map_err(invalid)?;
-        let tasks = self.graph.tasks.iter();
-        let targets = tasks.flat_map(|task| {
-            task.operators.iter().map(move |operator| OperatorTarget {
-                uid: operator.uid.clone(),
-                parallelism: task.parallelism,
-                max_parallelism,
-            })
-        });
-        Ok(targets.collect())
+        Ok(self.graph.targets(max_parallelism))
     }
 }
 

@@ -10,6 +10,7 @@ use highwater_state_api::{BackendPairing, CheckpointStorage, StateBackend};
 use highwater_stream_api::Source;
 
 use crate::data_stream::DataStream;
+use crate::graph::JobGraph;
 use crate::job::{JobHandle, JobResult};
 use crate::plan::{Node, NodeKind, Plan};
 use crate::{JobError, driver};
@@ -111,6 +112,11 @@ impl StreamExecutionEnvironment {
         let node = Node::new(NodeKind::source(Arc::new(source)), None);
         let id = self.plan.borrow_mut().add(node);
         DataStream::new(self.plan.clone(), id)
+    }
+
+    /// The job as it was described, for whoever runs its subtasks otherwise than on the threads of this process.
+    pub fn job_graph(&self) -> Result<JobGraph, JobError> {
+        self.plan.borrow().build().map(|(graph, _)| graph)
     }
 
     /// Runs the job to its end on threads of its own, and waits for it.

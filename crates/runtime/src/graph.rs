@@ -1,8 +1,10 @@
 //! The job graph: tasks, each a chain of operators with a parallelism, and the edges between them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use highwater_checkpoint::{OperatorPlan, OperatorTarget, TaskPlan};
 use highwater_state_api::{BincodeSerializer, BoxedError, MaxParallelism, OperatorUid, Serializer, State};
 use highwater_stream_api::{Sink, SinkStart, Source, SplitAssignment, SplitEnumerator};
 
@@ -83,6 +85,30 @@ impl JobGraph {
             let head = &task.operators[0];
             head.source.as_ref().map(|source| (index, &head.uid, source))
         })
+    }
+
+    /// What the operators want of a checkpoint. `max_parallelism` is the number of key groups that was set, if it was.
+    pub fn targets(&self, max_parallelism: Option<MaxParallelism>) -> Vec<OperatorTarget> {
+        let of_task = |task: &TaskNode| {
+            let parallelism = task.parallelism;
+            let uids: Vec<_> = task.operators.iter().map(|operator| operator.uid.clone()).collect();
+            uids.into_iter().map(move |uid| OperatorTarget { uid, parallelism, max_parallelism })
+        };
+        self.tasks.iter().flat_map(of_task).collect()
+    }
+
+    /// The tasks as a coordinator has to know them. `max_parallelism` has an entry for every operator.
+    pub fn task_plans(&self, max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>) -> Vec<TaskPlan> {
+        let operator = |operator: &OperatorNode| OperatorPlan {
+            uid: operator.uid.clone(),
+            max_parallelism: max_parallelism[&operator.uid],
+        };
+        let task = |task: &TaskNode| TaskPlan {
+            parallelism: task.parallelism,
+            is_source: task.operators[0].source.is_some(),
+            operators: task.operators.iter().map(operator).collect(),
+        };
+        self.tasks.iter().map(task).collect()
     }
 
     /// The name of a task for people: the uids of its operators.

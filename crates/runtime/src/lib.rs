@@ -3,7 +3,8 @@
 //! * Describing a job: [`StreamExecutionEnvironment`], [`DataStream`], [`KeyedStream`].
 //! * Running it: [`JobHandle`], [`JobResult`].
 //! * Inside: a [`Chain`] is the operators of a task as a value, a [`Subtask`] puts a gate and outputs around it and is
-//!   driven by `step`; the coordinator of `highwater-checkpoint` is driven by the shell in `driver`.
+//!   driven by `step`; a [`Master`] joins the coordinator of `highwater-checkpoint` with the split enumerators and is
+//!   driven by the shell.
 
 mod attempt;
 pub mod batch;
@@ -21,16 +22,19 @@ mod gate;
 pub mod graph;
 mod io_pool;
 mod job;
+mod master;
 mod metrics;
 pub mod operator;
 pub mod operators;
 pub mod output;
 mod plan;
+mod prepare;
 mod random;
 pub mod restore;
 mod shell;
 mod snapshot;
 mod split_gate;
+mod storage_work;
 mod subtask;
 mod threads;
 
@@ -43,7 +47,10 @@ pub use error::{JobError, TaskError};
 pub use gate::Gate;
 pub use highwater_checkpoint::RestartStrategy;
 pub use job::{JobHandle, JobMonitor, JobOutcome, JobResult, JobStatus, SubtaskStatus};
+pub use master::{Enumerators, Master, MasterEnd, Order};
 pub use metrics::SubtaskMetrics;
+pub use prepare::{Contexts, Preparation, Prepared, prepare};
 pub use snapshot::{AsyncSnapshot, INLINE_BYTES_MAX, SnapshotExecutor, write_keyed};
 pub use split_gate::SplitGate;
+pub use storage_work::carry_out;
 pub use subtask::{Step, Subtask, SubtaskParts};

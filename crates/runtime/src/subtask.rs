@@ -356,3 +356,7 @@ impl Subtask {
 fn limits<'a>(control: &'a ControlReceiver, waker: &'a Waker, now: Duration, records_max: usize) -> Limits<'a> {
     Limits { records_max, output_max: OUTPUT_RECORDS_MAX, control_waits: control.waits(), now, waker }
 }
+
+#[cfg(test)]
+#[path = "subtask_test.rs"]
+mod subtask_test;

@@ -71,3 +71,7 @@ impl<K: Key> TimerRegistry<K> for EventTimeTimers<K> {
         self.registered.remove(state, &timestamp.to_raw())
     }
 }
+
+#[cfg(test)]
+#[path = "timers_test.rs"]
+mod timers_test;

@@ -1,0 +1,190 @@
+//! The master of one attempt, as a value: what subtasks report and what storage answers goes in, orders come out.
+//!
+//! It joins the coordinator with the split enumerators and the gate between these and the readers. It has no channel, no
+//! clock and no storage: in production the shell gives it what comes in and obeys, in a simulation a scheduler does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use highwater_checkpoint::{Action, AttemptFailure, Coordinator, EnumeratorState, Event, Now};
+use highwater_state_api::{CheckpointId, OperatorUid, SubtaskId};
+
+use crate::TaskError;
+use crate::control::{Control, Report};
+use crate::graph::AnyEnumerator;
+use crate::split_gate::SplitGate;
+
+/// The split enumerators, by the index of their task.
+pub type Enumerators = BTreeMap<u32, (OperatorUid, Box<dyn AnyEnumerator>)>;
+
+/// What is to be done. To be obeyed in order.
+#[derive(Debug)]
+pub enum Order {
+    /// Put a message into the control lane of a subtask.
+    Tell(SubtaskId, Control),
+    /// Carry out storage work, see [`crate::carry_out`]; its answer, if there is one, goes to [`Master::on_event`].
+    Store(Action),
+    /// For people: a checkpoint is complete. Repeated for the last one, until everybody has done what it allows.
+    Completed(CheckpointId),
+    /// For people: a checkpoint has failed.
+    Failed(CheckpointId),
+    /// The attempt is over. The first one counts.
+    End(MasterEnd),
+}
+
+/// How an attempt ended, as far as its master knows.
+#[derive(Debug)]
+pub enum MasterEnd {
+    /// The job is done.
+    Finished,
+    /// A task failed; the task is given by its index.
+    TaskFailed(usize, TaskError),
+    /// The coordinator ended the attempt.
+    CoordinatorFailed(AttemptFailure),
+}
+
+/// The master of one attempt.
+pub struct Master {
+    coordinator: Coordinator,
+    subtasks: BTreeSet<SubtaskId>,
+    enumerators: Enumerators,
+    gate: SplitGate,
+}
+
+impl Master {
+    /// The master of an attempt of these subtasks.
+    pub fn new(
+        coordinator: Coordinator,
+        subtasks: impl IntoIterator<Item = SubtaskId>,
+        enumerators: Enumerators,
+    ) -> Self {
+        Self { coordinator, subtasks: subtasks.into_iter().collect(), enumerators, gate: SplitGate::default() }
+    }
+
+    /// The coordinator, to be looked at.
+    pub fn coordinator(&self) -> &Coordinator {
+        &self.coordinator
+    }
+
+    /// When to send [`Event::Tick`] if nothing else happens before, on the monotonic clock.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.coordinator.next_deadline()
+    }
+
+    /// Takes what a subtask, or the asynchronous half of its snapshot, says.
+    pub fn on_report(&mut self, now: Now, report: Report) -> Vec<Order> {
+        let mut orders = Vec::new();
+        match report {
+            Report::Running(subtask) => self.event(now, Event::SubtaskRunning { subtask }, &mut orders),
+            Report::Ended(subtask) => self.event(now, Event::SubtaskEnded { subtask }, &mut orders),
+            Report::Settled(subtask, checkpoint) => {
+                self.event(now, Event::SubtaskSettled { subtask, checkpoint }, &mut orders);
+            }
+            Report::SplitRequested(subtask) => {
+                if self.gate.request(subtask) {
+                    self.assign_split(subtask, &mut orders);
+                }
+            }
+            Report::Acknowledged(acknowledgement) => {
+                let (subtask, checkpoint) = (acknowledgement.subtask, acknowledgement.checkpoint);
+                let has_waited = self.gate.acknowledged(subtask, checkpoint);
+                self.event(now, Event::Acknowledged(acknowledgement), &mut orders);
+                if has_waited {
+                    self.assign_split(subtask, &mut orders);
+                }
+            }
+            Report::Declined(decline) => self.event(now, Event::Declined(decline), &mut orders),
+            Report::Failed(subtask, error) => {
+                orders.push(Order::End(MasterEnd::TaskFailed(subtask.task as usize, error)));
+            }
+            Report::Stopped(_) => {}
+        }
+        orders
+    }
+
+    /// Takes an answer to storage work, the time, or a wish of the job's owner.
+    pub fn on_event(&mut self, now: Now, event: Event) -> Vec<Order> {
+        let mut orders = Vec::new();
+        self.event(now, event, &mut orders);
+        orders
+    }
+
+    fn event(&mut self, now: Now, event: Event, orders: &mut Vec<Order>) {
+        tracing::trace!(target: "highwater::protocol", ?event);
+        for action in self.coordinator.on_event(now, event) {
+            tracing::trace!(target: "highwater::protocol", ?action);
+            self.action(now, action, orders);
+        }
+    }
+
+    fn action(&mut self, now: Now, action: Action, orders: &mut Vec<Order>) {
+        match action {
+            Action::SnapshotEnumerators { checkpoint } => self.snapshot_enumerators(now, checkpoint, orders),
+            Action::TriggerSources { checkpoint, triggered_at_ms, subtasks } => {
+                tracing::info!(target: "highwater::checkpoint", %checkpoint, "triggered");
+                let trigger = Control::Trigger { checkpoint, triggered_at_ms };
+                orders.extend(subtasks.into_iter().map(|subtask| Order::Tell(subtask, trigger.clone())));
+            }
+            Action::NotifyComplete { checkpoint } => {
+                tracing::info!(target: "highwater::checkpoint", %checkpoint, "complete");
+                orders.push(Order::Completed(checkpoint));
+                self.tell_all(&Control::Complete(checkpoint), orders);
+                self.open_gate(checkpoint, orders);
+            }
+            Action::NotifyAborted { checkpoint, failure } => {
+                tracing::warn!(target: "highwater::checkpoint", %checkpoint, %failure, "failed");
+                orders.push(Order::Failed(checkpoint));
+                self.tell_all(&Control::Aborted(checkpoint), orders);
+                self.open_gate(checkpoint, orders);
+            }
+            Action::Finished => orders.push(Order::End(MasterEnd::Finished)),
+            Action::Fail(failure) => orders.push(Order::End(MasterEnd::CoordinatorFailed(failure))),
+            work @ (Action::WriteMetadata { .. }
+            | Action::AppendLog { .. }
+            | Action::ReadLog { .. }
+            | Action::DiscardCheckpoint { .. }
+            | Action::DiscardState { .. }
+            | Action::TruncateLog { .. }) => orders.push(Order::Store(work)),
+        }
+    }
+
+    fn tell_all(&self, message: &Control, orders: &mut Vec<Order>) {
+        orders.extend(self.subtasks.iter().map(|subtask| Order::Tell(*subtask, message.clone())));
+    }
+
+    fn assign_split(&mut self, subtask: SubtaskId, orders: &mut Vec<Order>) {
+        let Some((uid, enumerator)) = self.enumerators.get_mut(&subtask.task) else { return };
+        orders.push(match enumerator.next_split(subtask.subtask) {
+            Ok(Some(split)) => Order::Tell(subtask, Control::AddSplit(split)),
+            Ok(None) => Order::Tell(subtask, Control::NoMoreSplits),
+            Err(source) => {
+                let error = TaskError::user(uid, "find the next split")(source);
+                Order::End(MasterEnd::TaskFailed(subtask.task as usize, error))
+            }
+        });
+    }
+
+    fn snapshot_enumerators(&mut self, now: Now, checkpoint: CheckpointId, orders: &mut Vec<Order>) {
+        let mut states = Vec::with_capacity(self.enumerators.len());
+        let mut failed = None;
+        for (task, (uid, enumerator)) in &self.enumerators {
+            match enumerator.snapshot() {
+                Ok(state) => states.push(EnumeratorState { operator: uid.clone(), state: Bytes::from(state) }),
+                Err(source) => failed = Some((*task, TaskError::user(uid, "snapshot its splits")(source))),
+            }
+        }
+        if let Some((task, error)) = failed {
+            orders.push(Order::End(MasterEnd::TaskFailed(task as usize, error)));
+            return;
+        }
+        let readers = self.subtasks.iter().filter(|subtask| self.enumerators.contains_key(&subtask.task));
+        self.gate.close(checkpoint, readers.copied());
+        self.event(now, Event::EnumeratorsSnapshotted { checkpoint, states }, orders);
+    }
+
+    fn open_gate(&mut self, checkpoint: CheckpointId, orders: &mut Vec<Order>) {
+        for subtask in self.gate.ended(checkpoint) {
+            self.assign_split(subtask, orders);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What lies between the claim of a job and its first step: sinks are started, enumerators and state are restored.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater_checkpoint::{Assignment, AttemptStart};
+use highwater_state_api::{
+    CheckpointId, CheckpointStorage, JobName, OperatorUid, RowSettings, StateBackend, StorageError, SubtaskId,
+};
+use highwater_stream_api::SinkStart;
+
+use crate::JobError;
+use crate::graph::JobGraph;
+use crate::master::Enumerators;
+use crate::operator::{OperatorContext, RestoredOperator};
+use crate::restore::{ClaimedJob, read_operator, restored_source};
+
+/// What the subtasks are opened with.
+pub type Contexts = BTreeMap<SubtaskId, BTreeMap<OperatorUid, OperatorContext>>;
+
+/// The job that an attempt is prepared for.
+pub struct Preparation<'a> {
+    /// Its name.
+    pub job: &'a JobName,
+    /// What it runs.
+    pub graph: &'a JobGraph,
+    /// Makes keyed backends.
+    pub state_backend: &'a Arc<dyn StateBackend>,
+    /// Where its checkpoints are.
+    pub storage: &'a dyn CheckpointStorage,
+    /// How the row tier behaves.
+    pub row_settings: RowSettings,
+    /// Time since a fixed instant, on a clock that never goes backwards.
+    pub now: Duration,
+}
+
+/// A job whose subtasks can be built and opened.
+pub struct Prepared {
+    /// The split enumerators.
+    pub enumerators: Enumerators,
+    /// What the subtasks are opened with.
+    pub contexts: Contexts,
+}
+
+/// Prepares the attempt that has claimed the job. An error means that nothing runs yet.
+pub async fn prepare(preparation: &Preparation<'_>, claimed: &ClaimedJob) -> Result<Prepared, JobError> {
+    let restored = claimed.restored.as_ref();
+    start_sinks(preparation, &claimed.start, restored.map(|(checkpoint, _)| *checkpoint))?;
+    let enumerators = create_enumerators(preparation.graph, restored)?;
+    let contexts = read_contexts(preparation, claimed).await?;
+    Ok(Prepared { enumerators, contexts })
+}
+
+fn start_sinks(
+    preparation: &Preparation<'_>,
+    start: &AttemptStart,
+    restored: Option<CheckpointId>,
+) -> Result<(), JobError> {
+    for operator in preparation.graph.tasks.iter().flat_map(|task| &task.operators) {
+        let Some(sink) = &operator.sink else { continue };
+        sink.start(&SinkStart { job: preparation.job, attempt: start.attempt, restored })
+            .map_err(|source| JobError::Start { operator: operator.uid.to_string(), source })?;
+    }
+    Ok(())
+}
+
+fn create_enumerators(
+    graph: &JobGraph,
+    restored: Option<&(CheckpointId, Assignment)>,
+) -> Result<Enumerators, JobError> {
+    let mut enumerators = Enumerators::new();
+    for (task, uid, source) in graph.sources() {
+        let state = restored.and_then(|(_, assignment)| restored_source(assignment, uid));
+        let enumerator = match state {
+            Some(state) => source.restore_enumerator(&state.enumerator, &state.splits),
+            None => source.create_enumerator(),
+        };
+        let enumerator = enumerator.map_err(|source| JobError::Start { operator: uid.to_string(), source })?;
+        enumerators.insert(task as u32, (uid.clone(), enumerator));
+    }
+    Ok(enumerators)
+}
+
+/// Reads and checks the state of every subtask.
+async fn read_contexts(preparation: &Preparation<'_>, claimed: &ClaimedJob) -> Result<Contexts, JobError> {
+    let mut contexts = Contexts::new();
+    for (task, node) in preparation.graph.tasks.iter().enumerate() {
+        for subtask in 0..node.parallelism {
+            let mut operators = BTreeMap::new();
+            for operator in &node.operators {
+                let uid = &operator.uid;
+                let context = OperatorContext {
+                    job: preparation.job.clone(),
+                    attempt: claimed.start.attempt,
+                    uid: uid.clone(),
+                    subtask,
+                    parallelism: node.parallelism,
+                    max_parallelism: claimed.max_parallelism[uid],
+                    state_backend: preparation.state_backend.clone(),
+                    row_settings: preparation.row_settings,
+                    now: preparation.now,
+                    restored: read_share(preparation.storage, claimed, uid, subtask).await?,
+                };
+                operators.insert(uid.clone(), context);
+            }
+            contexts.insert(SubtaskId { task: task as u32, subtask }, operators);
+        }
+    }
+    Ok(contexts)
+}
+
+async fn read_share(
+    storage: &dyn CheckpointStorage,
+    claimed: &ClaimedJob,
+    uid: &OperatorUid,
+    subtask: u32,
+) -> Result<Option<RestoredOperator>, JobError> {
+    let Some((checkpoint, assignment)) = &claimed.restored else { return Ok(None) };
+    let Some(state) = assignment.operators.get(uid) else { return Ok(None) };
+    let share = &state.subtasks[subtask as usize];
+    let read = read_operator(storage, *checkpoint, share, state.finished).await;
+    Ok(Some(read.map_err(|error| restore_failed(*checkpoint, error))?))
+}
+
+fn restore_failed(checkpoint: CheckpointId, error: StorageError) -> JobError {
+    if error.is_transient() { JobError::Storage(error) } else { JobError::Restore { checkpoint, source: error.into() } }
+}

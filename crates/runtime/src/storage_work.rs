@@ -1,0 +1,87 @@
+//! Storage work: the coordinator's actions that are nothing but calls of the storage, as plain asynchronous code.
+
+use bytes::Bytes;
+use highwater_checkpoint::{
+    Action, CheckpointMetadata, Event, decode_log_record, encode_log_record, encode_metadata, paths,
+};
+use highwater_state_api::{BoxedError, CheckpointStorage, JobName, ObjectPath, StateHandle, StorageError};
+
+use crate::error::chain_of;
+use crate::failpoint;
+
+/// Carries out an action that [`crate::Order::Store`] named. Returns the event that answers it, if it has an answer.
+///
+/// # Panics
+/// When the action is not storage work.
+pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, action: Action) -> Option<Event> {
+    match action {
+        Action::WriteMetadata { checkpoint, path, metadata } => {
+            Some(match write_metadata(storage, &path, &metadata).await {
+                Ok(metadata) => {
+                    tracing::info!(target: "highwater::checkpoint", %checkpoint, "metadata written");
+                    Event::MetadataWritten { checkpoint, metadata }
+                }
+                Err(error) => Event::MetadataFailed { checkpoint, cause: chain_of(&*error) },
+            })
+        }
+        Action::AppendLog { sequence, record } => {
+            failpoint::hit(failpoint::BEFORE_LOG_APPEND);
+            let unknown = |cause| Event::LogUnknown { sequence, cause };
+            let content = match encode_log_record(&record) {
+                Ok(content) => Bytes::from(content),
+                Err(error) => return Some(unknown(chain_of(&error))),
+            };
+            Some(match storage.create_if_absent(&paths::log_record(job, sequence), content).await {
+                Ok(()) => Event::LogAppended { sequence },
+                Err(StorageError::AlreadyExists { .. }) => Event::LogTaken { sequence },
+                Err(error) => unknown(chain_of(&error)),
+            })
+        }
+        Action::ReadLog { sequence } => {
+            let failed = |cause| Event::LogReadFailed { sequence, cause };
+            Some(match storage.read(&paths::log_record(job, sequence)).await {
+                Ok(bytes) => match decode_log_record(&bytes) {
+                    Ok(record) => Event::LogRead { sequence, record: Some(record) },
+                    Err(error) => failed(chain_of(&error)),
+                },
+                Err(StorageError::NotFound { .. }) => Event::LogRead { sequence, record: None },
+                Err(error) => failed(chain_of(&error)),
+            })
+        }
+        Action::DiscardCheckpoint { folder } => {
+            log_failure("discard", &folder, storage.delete_folder(&folder).await);
+            None
+        }
+        Action::DiscardState { handles } => {
+            for path in handles.iter().filter_map(StateHandle::object) {
+                log_failure("discard", path, storage.delete(path).await);
+            }
+            None
+        }
+        Action::TruncateLog { sequences } => {
+            for path in sequences.into_iter().map(|sequence| paths::log_record(job, sequence)) {
+                log_failure("truncate", &path, storage.delete(&path).await);
+            }
+            None
+        }
+        other => unreachable!("{other:?} is not storage work"),
+    }
+}
+
+async fn write_metadata(
+    storage: &dyn CheckpointStorage,
+    path: &ObjectPath,
+    metadata: &CheckpointMetadata,
+) -> Result<StateHandle, BoxedError> {
+    let content = encode_metadata(metadata)?;
+    let mut upload = storage.create(path).await?;
+    upload.write(Bytes::from(content)).await?;
+    Ok(upload.finish().await?)
+}
+
+/// Left-overs are found again at the next start of the job.
+fn log_failure(operation: &'static str, path: &ObjectPath, result: Result<(), StorageError>) {
+    if let Err(error) = result {
+        tracing::warn!(target: "highwater::checkpoint", operation, %path, error = chain_of(&error), "a clean-up failed");
+    }
+}

@@ -1,0 +1,211 @@
+//! One subtask between hand-made channels: what it processes, sends and snapshots around a barrier.
+
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+use std::time::Duration;
+
+use highwater_state_api::{MaxParallelism, RowSettings};
+use highwater_state_kit::HeapStateBackend;
+use highwater_stream_api::Collector;
+
+use super::*;
+use crate::batch::{Batch, downcast};
+use crate::channel::{ChannelReceiver, ChannelSender, channel};
+use crate::control::{ControlSender, control_lane};
+use crate::operators::FlatMapOperator;
+use crate::output::RoundRobinOutput;
+
+/// What the subtask has done, in order.
+type Log = Arc<Mutex<Vec<String>>>;
+
+struct LoggingReports(Log);
+
+impl Reports for LoggingReports {
+    fn report(&self, report: Report) {
+        let text = match report {
+            Report::Running(_) => "running".to_owned(),
+            Report::Ended(_) => "ended".to_owned(),
+            Report::Settled(_, checkpoint) => format!("settled {checkpoint}"),
+            Report::Declined(decline) => format!("declined {} {:?}", decline.checkpoint, decline.reason),
+            Report::Stopped(_) => "stopped".to_owned(),
+            other => panic!("{other:?}"),
+        };
+        self.0.lock().unwrap().push(text);
+    }
+}
+
+struct LoggingExecutor(Log);
+
+impl SnapshotExecutor for LoggingExecutor {
+    fn submit(&self, snapshot: AsyncSnapshot) {
+        self.0.lock().unwrap().push(format!("snapshot {}", snapshot.checkpoint));
+    }
+}
+
+struct Fixture {
+    subtask: Subtask,
+    inputs: Vec<ChannelSender>,
+    output: ChannelReceiver,
+    control: ControlSender,
+    log: Log,
+}
+
+impl Fixture {
+    /// A subtask that passes numbers on from `inputs` channels and logs each.
+    fn new(inputs: usize, output_bytes_max: usize) -> Self {
+        let waker = || Waker::noop().clone();
+        let log = Log::default();
+        let (inputs, receivers): (Vec<_>, Vec<_>) = (0..inputs).map(|_| channel(1 << 20, waker(), waker())).unzip();
+        let (send, output) = channel(output_bytes_max, waker(), waker());
+        let (control, control_receiver) = control_lane(waker());
+        let job = JobName::new("job").unwrap();
+        let uid = OperatorUid::new("operator").unwrap();
+        let id = SubtaskId { task: 1, subtask: 0 };
+        let processed = log.clone();
+        let operator = FlatMapOperator::new(move |number: u64, out: &mut Collector<u64>| {
+            processed.lock().unwrap().push(format!("record {number}"));
+            out.collect(number);
+            Ok(())
+        });
+        let mut subtask = Subtask::new(SubtaskParts {
+            job: job.clone(),
+            attempt: Attempt(1),
+            id,
+            restored: None,
+            gate: Gate::new(receivers),
+            chain: Chain::new(vec![(uid.clone(), Box::new(operator))]),
+            outputs: Outputs::new(vec![Box::new(RoundRobinOutput::new(vec![send]))]),
+            control: control_receiver,
+            reports: Box::new(LoggingReports(log.clone())),
+            executor: Arc::new(LoggingExecutor(log.clone())),
+            waker: waker(),
+            metrics: Arc::default(),
+        });
+        let context = OperatorContext {
+            job,
+            attempt: Attempt(1),
+            uid,
+            subtask: 0,
+            parallelism: 1,
+            max_parallelism: MaxParallelism::new(8).unwrap(),
+            state_backend: Arc::new(HeapStateBackend),
+            row_settings: RowSettings { cached_rows_max: 0, hash_seed: 1 },
+            now: Duration::ZERO,
+            restored: None,
+        };
+        subtask.open(|_| context.clone()).unwrap();
+        Self { subtask, inputs, output, control, log }
+    }
+
+    fn records(&self, channel: usize, records: &[u64]) -> &Self {
+        let timestamps = vec![Timestamp::NONE; records.len()];
+        self.inputs[channel].send(Element::Batch(Box::new(Batch::new(records.to_vec(), timestamps))));
+        self
+    }
+
+    fn barrier(&self, channel: usize, checkpoint: u64) -> &Self {
+        let barrier = Barrier { checkpoint: CheckpointId(checkpoint), triggered_at_ms: 42 };
+        self.inputs[channel].send(Element::Barrier(barrier));
+        self
+    }
+
+    /// Steps until there is nothing more to do. Returns what was done, and then what was sent.
+    fn run(&mut self) -> (Vec<String>, Vec<String>) {
+        for _ in 0..1_000 {
+            if self.subtask.step(Duration::ZERO, 2).unwrap() != Step::Progress {
+                let done = std::mem::take(&mut *self.log.lock().unwrap());
+                return (done, self.sent());
+            }
+        }
+        panic!("the subtask never comes to rest");
+    }
+
+    fn sent(&self) -> Vec<String> {
+        let mut sent = Vec::new();
+        while let Some(element) = self.output.receive() {
+            match element {
+                Element::Batch(batch) => {
+                    sent.extend(downcast::<u64>(batch).unwrap().into_content().records.iter().map(u64::to_string));
+                }
+                Element::Watermark(watermark) => sent.push(format!("watermark {watermark}")),
+                Element::Barrier(barrier) => {
+                    sent.push(format!("barrier {} of {}", barrier.checkpoint, barrier.triggered_at_ms));
+                }
+                Element::End => sent.push("end".to_owned()),
+            }
+        }
+        sent
+    }
+}
+
+#[test]
+fn a_channel_waits_behind_its_barrier_until_all_barriers_have_come() {
+    let mut fixture = Fixture::new(2, 1 << 20);
+    fixture.records(0, &[1, 2, 3]).barrier(0, 7).records(0, &[4]);
+    fixture.records(1, &[10]);
+    let (done, sent) = fixture.run();
+    assert_eq!(done, ["running", "record 1", "record 2", "record 3", "record 10"]);
+    assert_eq!(sent, ["1", "2", "3", "10"]);
+
+    fixture.records(1, &[11]).barrier(1, 7).records(1, &[12]);
+    let (done, sent) = fixture.run();
+    assert_eq!(done[..2], ["record 11", "snapshot 7"]);
+    assert_eq!(sent[..2], ["11", "barrier 7 of 42"]);
+    assert_eq!(done.len(), 4, "{done:?}");
+}
+
+#[test]
+fn the_barrier_of_a_newer_checkpoint_abandons_the_older_one() {
+    let mut fixture = Fixture::new(2, 1 << 20);
+    fixture.barrier(0, 1).records(0, &[1]);
+    fixture.records(1, &[2]).barrier(1, 2).records(1, &[3]);
+    let (done, sent) = fixture.run();
+    assert_eq!(done[1..], ["record 2", "declined 1 Subsumed", "record 1"], "{done:?}");
+    assert_eq!(sent, ["2", "barrier 1 of 0", "1"]);
+    fixture.barrier(0, 2);
+    let (done, sent) = fixture.run();
+    assert_eq!(done, ["snapshot 2", "record 3"]);
+    assert_eq!(sent, ["barrier 2 of 42", "3"]);
+}
+
+#[test]
+fn an_aborted_checkpoint_lets_the_channels_go() {
+    let mut fixture = Fixture::new(2, 1 << 20);
+    fixture.barrier(0, 1).records(0, &[1]);
+    fixture.run();
+    fixture.control.send(Control::Aborted(CheckpointId(1)));
+    let (done, sent) = fixture.run();
+    assert_eq!(done, ["record 1"]);
+    assert_eq!(sent, ["barrier 1 of 42", "1"]);
+}
+
+#[test]
+fn nothing_is_begun_while_the_output_is_full() {
+    let mut fixture = Fixture::new(1, 1);
+    fixture.records(0, &[1, 2, 3, 4]);
+    let (done, _) = fixture.run();
+    assert_eq!(done, ["running", "record 1", "record 2"], "a step goes to the end of its budget, and no further");
+    let (done, _) = fixture.run();
+    assert_eq!(done, ["record 3", "record 4"]);
+}
+
+#[test]
+fn an_ended_subtask_still_takes_checkpoints_and_says_when_it_has_settled_them() {
+    let mut fixture = Fixture::new(2, 1 << 20);
+    fixture.records(0, &[1]);
+    fixture.inputs[0].send(Element::End);
+    fixture.inputs[1].send(Element::Watermark(Timestamp::from_millis(5)));
+    let (done, sent) = fixture.run();
+    assert_eq!(done, ["running", "record 1"]);
+    assert_eq!(sent, ["1", "watermark 5"], "a channel that has ended holds no watermark back");
+    fixture.inputs[1].send(Element::End);
+    assert_eq!(fixture.run(), (vec!["ended".to_owned()], vec!["watermark max".to_owned(), "end".to_owned()]));
+    fixture.barrier(0, 3).barrier(1, 3);
+    assert_eq!(fixture.run(), (vec!["snapshot 3".to_owned()], vec!["barrier 3 of 42".to_owned()]));
+    for _ in 0..2 {
+        fixture.control.send(Control::Complete(CheckpointId(3)));
+        assert_eq!(fixture.run().0, ["settled 3"], "a notification may be repeated because its answer was lost");
+    }
+    fixture.control.send(Control::Finish);
+    assert_eq!(fixture.run().0, ["stopped"]);
+}
