@@ -49,7 +49,7 @@ pub use redistribute::{
     redistribute,
 };
 pub use restart::{RestartDecision, RestartStrategy, Restarter};
-pub use subtask_checkpoints::{AsyncOutcome, Begin, Ended, SubtaskCheckpoints};
+pub use subtask_checkpoints::{Begin, Ended, SubtaskCheckpoints};
 pub use vocabulary::{
     CheckpointFailure, CheckpointMetadata, DeclineReason, EnumeratorState, LogRecord, Now, OperatorSnapshot,
     OperatorState, SubtaskSnapshot,

@@ -1,6 +1,9 @@
-//! The checkpoints of one subtask: which may be taken, which are being written, which it has heard the end of.
+//! The checkpoints of one subtask: which may be taken, and which it has heard the end of.
+//!
+//! Whether the asynchronous part of a snapshot still matters when it is done is the coordinator's to decide, to whom it
+//! reports: it outlives the abort that the subtask hears of.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use highwater_state_api::CheckpointId;
 
@@ -17,15 +20,6 @@ pub enum Begin {
     Aborted,
 }
 
-/// What to do with the result of an asynchronous part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AsyncOutcome {
-    /// Report it to the coordinator: acknowledge it, or decline it if it failed.
-    Report,
-    /// Nobody waits for it any more: delete what was written, report nothing.
-    Discard,
-}
-
 /// What a notification means for a subtask.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ended {
@@ -33,14 +27,6 @@ pub struct Ended {
     pub completed: Option<CheckpointId>,
     /// Checkpoints to be reported aborted, oldest first: this subtask has a snapshot of each, and none will complete.
     pub aborted: Vec<CheckpointId>,
-    /// Those of `aborted` whose asynchronous part is still running: it may be cancelled.
-    pub running: Vec<CheckpointId>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Running,
-    Reported,
 }
 
 /// The bookkeeping of one subtask.
@@ -51,7 +37,7 @@ pub struct SubtaskCheckpoints {
     /// The newest checkpoint that was reported complete, or restored from.
     last_completed: Option<CheckpointId>,
     /// Checkpoints that were begun and of which no end is known.
-    open: BTreeMap<CheckpointId, Part>,
+    open: BTreeSet<CheckpointId>,
     aborted: AbortedCheckpoints,
 }
 
@@ -61,14 +47,9 @@ impl SubtaskCheckpoints {
         Self {
             last_begun: restored,
             last_completed: restored,
-            open: BTreeMap::new(),
+            open: BTreeSet::new(),
             aborted: AbortedCheckpoints::default(),
         }
-    }
-
-    /// The checkpoints whose asynchronous part is running, oldest first.
-    pub fn running(&self) -> impl Iterator<Item = CheckpointId> {
-        self.open.iter().filter(|(_, part)| **part == Part::Running).map(|(checkpoint, _)| *checkpoint)
     }
 
     /// The barriers of a checkpoint are aligned, or a source was told to take it.
@@ -80,35 +61,13 @@ impl SubtaskCheckpoints {
         if self.aborted.take(checkpoint) {
             return Begin::Aborted;
         }
-        self.open.insert(checkpoint, Part::Running);
+        self.open.insert(checkpoint);
         Begin::Snapshot
     }
 
     /// The synchronous part has failed: there is nothing to be written. The checkpoint is to be declined.
     pub fn snapshot_failed(&mut self, checkpoint: CheckpointId) {
         self.open.remove(&checkpoint);
-    }
-
-    /// The asynchronous part is done.
-    pub fn async_done(&mut self, checkpoint: CheckpointId) -> AsyncOutcome {
-        match self.open.get_mut(&checkpoint) {
-            Some(part @ Part::Running) => {
-                *part = Part::Reported;
-                AsyncOutcome::Report
-            }
-            Some(Part::Reported) | None => AsyncOutcome::Discard,
-        }
-    }
-
-    /// The asynchronous part has failed.
-    pub fn async_failed(&mut self, checkpoint: CheckpointId) -> AsyncOutcome {
-        match self.open.get(&checkpoint) {
-            Some(Part::Running) => {
-                self.open.remove(&checkpoint);
-                AsyncOutcome::Report
-            }
-            Some(Part::Reported) | None => AsyncOutcome::Discard,
-        }
     }
 
     /// The coordinator says that a checkpoint is complete. Older ones that are still open will never be.
@@ -122,30 +81,17 @@ impl SubtaskCheckpoints {
         let newer = self.open.split_off(&checkpoint.next());
         let mut ended = std::mem::replace(&mut self.open, newer);
         ended.remove(&checkpoint);
-        let mut report = Ended { completed: Some(checkpoint), ..Ended::default() };
-        for (checkpoint, part) in ended {
-            report.abort(checkpoint, part);
-        }
-        report
+        Ended { completed: Some(checkpoint), aborted: ended.into_iter().collect() }
     }
 
     /// The coordinator says that a checkpoint will never complete.
     pub fn abort(&mut self, checkpoint: CheckpointId) -> Ended {
-        let mut report = Ended::default();
-        if let Some(part) = self.open.remove(&checkpoint) {
-            report.abort(checkpoint, part);
-        } else if self.last_begun.is_none_or(|last| checkpoint > last) {
+        if self.open.remove(&checkpoint) {
+            return Ended { completed: None, aborted: vec![checkpoint] };
+        }
+        if self.last_begun.is_none_or(|last| checkpoint > last) {
             self.aborted.insert(checkpoint);
         }
-        report
-    }
-}
-
-impl Ended {
-    fn abort(&mut self, checkpoint: CheckpointId, part: Part) {
-        self.aborted.push(checkpoint);
-        if part == Part::Running {
-            self.running.push(checkpoint);
-        }
+        Ended::default()
     }
 }

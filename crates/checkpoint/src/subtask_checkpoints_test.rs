@@ -2,7 +2,7 @@
 
 use highwater_state_api::CheckpointId;
 
-use crate::{AsyncOutcome, Begin, Ended, SubtaskCheckpoints};
+use crate::{Begin, Ended, SubtaskCheckpoints};
 
 fn id(id: u64) -> CheckpointId {
     CheckpointId(id)
@@ -13,13 +13,10 @@ fn ids(ids: &[u64]) -> Vec<CheckpointId> {
 }
 
 #[test]
-fn a_checkpoint_is_begun_written_and_completed() {
+fn a_checkpoint_is_begun_and_completed() {
     let mut checkpoints = SubtaskCheckpoints::new(None);
     assert_eq!(checkpoints.begin(id(1)), Begin::Snapshot);
-    assert_eq!(checkpoints.running().collect::<Vec<_>>(), ids(&[1]));
-    assert_eq!(checkpoints.async_done(id(1)), AsyncOutcome::Report);
-    assert_eq!(checkpoints.running().count(), 0);
-    assert_eq!(checkpoints.complete(id(1)), Ended { completed: Some(id(1)), ..Ended::default() });
+    assert_eq!(checkpoints.complete(id(1)), Ended { completed: Some(id(1)), aborted: vec![] });
 }
 
 #[test]
@@ -37,40 +34,24 @@ fn a_checkpoint_that_was_aborted_before_its_barrier_is_skipped() {
     assert_eq!(checkpoints.abort(id(2)), Ended::default());
     assert_eq!(checkpoints.begin(id(1)), Begin::Snapshot);
     assert_eq!(checkpoints.begin(id(2)), Begin::Aborted);
-    assert_eq!(checkpoints.async_done(id(2)), AsyncOutcome::Discard);
     assert_eq!(checkpoints.begin(id(2)), Begin::Late);
     assert_eq!(checkpoints.begin(id(3)), Begin::Snapshot);
 }
 
 #[test]
-fn an_asynchronous_part_that_ends_after_the_abort_is_discarded() {
+fn an_abort_is_reported_once() {
     let mut checkpoints = SubtaskCheckpoints::new(None);
     checkpoints.begin(id(1));
-    let ended = checkpoints.abort(id(1));
-    assert_eq!(ended, Ended { completed: None, aborted: ids(&[1]), running: ids(&[1]) });
-    assert_eq!(checkpoints.async_done(id(1)), AsyncOutcome::Discard);
-    assert_eq!(checkpoints.async_failed(id(1)), AsyncOutcome::Discard);
-    assert_eq!(checkpoints.abort(id(1)), Ended::default(), "reported once");
-}
-
-#[test]
-fn an_abort_after_the_acknowledgement_is_still_reported_to_the_backend() {
-    let mut checkpoints = SubtaskCheckpoints::new(None);
-    checkpoints.begin(id(1));
-    checkpoints.async_done(id(1));
-    assert_eq!(checkpoints.abort(id(1)), Ended { completed: None, aborted: ids(&[1]), running: vec![] });
-}
-
-#[test]
-fn a_part_that_failed_is_reported_once_and_no_longer_open() {
-    let mut checkpoints = SubtaskCheckpoints::new(None);
-    checkpoints.begin(id(1));
-    assert_eq!(checkpoints.async_failed(id(1)), AsyncOutcome::Report);
-    assert_eq!(checkpoints.async_failed(id(1)), AsyncOutcome::Discard);
+    assert_eq!(checkpoints.abort(id(1)), Ended { completed: None, aborted: ids(&[1]) });
     assert_eq!(checkpoints.abort(id(1)), Ended::default());
+}
+
+#[test]
+fn a_snapshot_that_failed_is_no_longer_open() {
+    let mut checkpoints = SubtaskCheckpoints::new(None);
     checkpoints.begin(id(2));
     checkpoints.snapshot_failed(id(2));
-    assert_eq!(checkpoints.running().count(), 0);
+    assert_eq!(checkpoints.abort(id(2)), Ended::default());
     assert_eq!(checkpoints.begin(id(2)), Begin::Late);
 }
 
@@ -80,12 +61,8 @@ fn completing_a_checkpoint_ends_older_ones() {
     for number in 1..=4 {
         checkpoints.begin(id(number));
     }
-    checkpoints.async_done(id(1));
-    checkpoints.async_done(id(3));
-    let ended = checkpoints.complete(id(3));
-    assert_eq!(ended, Ended { completed: Some(id(3)), aborted: ids(&[1, 2]), running: ids(&[2]) });
-    assert_eq!(checkpoints.async_done(id(2)), AsyncOutcome::Discard);
-    assert_eq!(checkpoints.async_done(id(4)), AsyncOutcome::Report);
+    assert_eq!(checkpoints.complete(id(3)), Ended { completed: Some(id(3)), aborted: ids(&[1, 2]) });
+    assert_eq!(checkpoints.complete(id(4)), Ended { completed: Some(id(4)), aborted: vec![] });
 }
 
 #[test]
@@ -102,7 +79,6 @@ fn completions_are_reported_in_ascending_order_and_once() {
 fn a_late_abort_takes_nothing_back() {
     let mut checkpoints = SubtaskCheckpoints::new(None);
     checkpoints.begin(id(1));
-    checkpoints.async_done(id(1));
     checkpoints.complete(id(1));
     assert_eq!(checkpoints.abort(id(1)), Ended::default());
     assert_eq!(checkpoints.begin(id(2)), Begin::Snapshot);
