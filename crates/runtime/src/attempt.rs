@@ -82,9 +82,16 @@ pub(crate) async fn run_attempt(job: &Job, commands: &mut mpsc::Receiver<Command
     let running = start_subtasks(job, &start, restored_from, &max_parallelism, contexts, &pool, &sender)?;
     drop(sender);
     let controls = running.controls.clone();
-    let mut shell = Shell::new(job, start, &max_parallelism, controls, enumerators, pool, inputs);
+    let mut shell = Shell::new(job, start, &max_parallelism, controls, enumerators, pool.clone(), inputs);
     let end = shell.run(commands).await;
     running.stop(job, &mut shell).await?;
+    // Nobody waits for answers any more, so that whatever still has one to give can be done.
+    drop(shell);
+    // What is still being written or deleted belongs to this attempt and is to be over when the next one begins. If the
+    // storage hangs, the claim of the next one makes it harmless.
+    if tokio::time::timeout(STOP_DEADLINE, pool.idle()).await.is_err() {
+        tracing::warn!(target: "highwater::job", job = %job.name, "the storage has not answered before the attempt ended");
+    }
     Ok(end)
 }
 
@@ -132,8 +139,13 @@ fn start_subtasks(
             clock: job.clock.clone(),
             name: job.graph.task_name(id.task as usize),
         };
-        let thread = threads::spawn(format!("{}-{id}", job.name), move || task.run());
-        running.threads.push((id, thread.map_err(|error| JobError::Threads(error.to_string()))?));
+        match threads::spawn(format!("{}-{id}", job.name), move || task.run()) {
+            Ok(thread) => running.threads.push((id, thread)),
+            Err(error) => {
+                running.controls.values().for_each(|control| control.send(Control::Cancel));
+                return Err(JobError::Threads(error.to_string()));
+            }
+        }
     }
     job.board.lock().running = board;
     Ok(running)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use highwater_state_api::CheckpointStorage;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::control::Report;
 use crate::driver::Input;
@@ -16,18 +16,21 @@ use crate::snapshot::{AsyncSnapshot, SnapshotExecutor};
 pub(crate) struct IoPool {
     runtime: Handle,
     inputs: mpsc::Sender<Input>,
+    /// How much work is not done yet.
+    outstanding: watch::Sender<usize>,
 }
 
 impl IoPool {
     /// A pool on the blocking threads of a tokio runtime, which bounds their number. What work results in goes to
     /// `inputs`.
     pub(crate) fn new(runtime: Handle, inputs: mpsc::Sender<Input>) -> Self {
-        Self { runtime, inputs }
+        Self { runtime, inputs, outstanding: watch::Sender::new(0) }
     }
 
     /// Runs work; what it returns goes to the coordinator.
     pub(crate) fn submit(&self, work: impl Future<Output = Option<Input>> + Send + 'static) {
         let (runtime, inputs) = (self.runtime.clone(), self.inputs.clone());
+        let done = Outstanding::begin(&self.outstanding);
         // Storage may block its thread, and state is serialised here: neither belongs on the coordinator's thread.
         self.runtime.spawn_blocking(move || {
             runtime.block_on(async move {
@@ -36,7 +39,30 @@ impl IoPool {
                     let _ = inputs.send(input).await;
                 }
             });
+            drop(done);
         });
+    }
+
+    /// Waits until all work is done.
+    pub(crate) async fn idle(&self) {
+        // This pool holds a sender, so that the channel cannot be closed.
+        let _ = self.outstanding.subscribe().wait_for(|outstanding| *outstanding == 0).await;
+    }
+}
+
+/// Work that is not done yet; it counts until it is dropped, also by a panic.
+struct Outstanding(watch::Sender<usize>);
+
+impl Outstanding {
+    fn begin(outstanding: &watch::Sender<usize>) -> Self {
+        outstanding.send_modify(|outstanding| *outstanding += 1);
+        Self(outstanding.clone())
+    }
+}
+
+impl Drop for Outstanding {
+    fn drop(&mut self) {
+        self.0.send_modify(|outstanding| *outstanding -= 1);
     }
 }
 

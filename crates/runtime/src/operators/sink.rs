@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use highwater_checkpoint::{CommitFailure, CommitLedger, Now, OperatorSnapshot};
+use highwater_checkpoint::{CommitFailure, CommitLedger, Now, OperatorSnapshot, TransactionId};
 use highwater_state_api::{BincodeSerializer, CheckpointId, OperatorList, Redistribution, Serializer, StateError};
 use highwater_stream_api::{CommitError, Sink, SinkContext, SinkWriter, Timestamp};
 
@@ -45,14 +45,10 @@ impl<S: Sink> SinkOperator<S> {
     /// Commits everything that may be committed now, in order, until one fails.
     fn commit(&mut self, now: Duration) -> Result<(), TaskError> {
         let Opened { cx, ledger, .. } = opened(&mut self.opened);
-        let now = Now { monotonic_ms: now.as_millis() as u64, wall_clock_ms: 0 };
-        while let Some((id, transaction)) = ledger.next_commit(now) {
-            let (operator, subtask, checkpoint) = (&cx.uid, cx.subtask, id.checkpoint);
-            tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committing");
-            failpoint::hit(failpoint::DURING_COMMIT);
-            match self.sink.commit(transaction) {
+        let now = now_of(now);
+        while let Some((id, committed)) = commit_next(&*self.sink, cx, ledger, now) {
+            match committed {
                 Ok(()) => {
-                    tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committed");
                     ledger.committed(id);
                 }
                 Err(error) => {
@@ -92,9 +88,17 @@ impl<S: Sink> Operator for SinkOperator<S> {
         let context =
             SinkContext { job: cx.job.clone(), attempt: cx.attempt, subtask: cx.subtask, parallelism: cx.parallelism };
         let writer = self.sink.create_writer(&context).map_err(TaskError::user(&cx.uid, "create its writer"))?;
-        let (now, cleaned) = (cx.now, cx.subtask != 0);
+        // What was restored is committed before anything else is done, or the attempt fails and another one tries. So
+        // when a checkpoint of this attempt is complete, every transaction of earlier attempts is known to be committed,
+        // whichever subtask it went to.
+        let now = now_of(cx.now);
+        while let Some((id, committed)) = commit_next(&*self.sink, &cx, &mut ledger, now) {
+            committed.map_err(|source| TaskError::Commit { operator: cx.uid.to_string(), source })?;
+            ledger.committed(id);
+        }
+        let cleaned = cx.subtask != 0;
         self.opened = Some(Opened { cx, writer, ledger, cleaned });
-        self.commit(now)
+        Ok(())
     }
 
     fn accept(&mut self, batch: Box<dyn AnyBatch>) -> Result<(), TaskError> {
@@ -161,8 +165,8 @@ impl<S: Sink> Operator for SinkOperator<S> {
         self.commit(now)?;
         let Opened { cx, cleaned, .. } = opened(&mut self.opened);
         if !*cleaned {
-            // The first checkpoint of this attempt could only complete after every subtask had opened, and none opens
-            // without having tried to commit what it restored.
+            // Every subtask has opened, and so has committed what it restored: what is left of earlier attempts is in no
+            // checkpoint.
             self.sink
                 .abort_earlier_attempts(cx.attempt)
                 .map_err(TaskError::user(&cx.uid, "remove what earlier attempts left"))?;
@@ -187,6 +191,28 @@ impl<S: Sink> Operator for SinkOperator<S> {
     fn counts(&self) -> OperatorCounts {
         OperatorCounts { records_in: self.records_in, late_records: 0 }
     }
+}
+
+/// Commits the next transaction that may be committed now, if there is one.
+fn commit_next<S: Sink>(
+    sink: &S,
+    cx: &OperatorContext,
+    ledger: &mut CommitLedger<S::Transaction>,
+    now: Now,
+) -> Option<(TransactionId, Result<(), CommitError>)> {
+    let (id, transaction) = ledger.next_commit(now)?;
+    let (operator, subtask, checkpoint) = (&cx.uid, cx.subtask, id.checkpoint);
+    tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committing");
+    failpoint::hit(failpoint::DURING_COMMIT);
+    let committed = sink.commit(transaction);
+    if committed.is_ok() {
+        tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committed");
+    }
+    Some((id, committed))
+}
+
+fn now_of(now: Duration) -> Now {
+    Now { monotonic_ms: now.as_millis() as u64, wall_clock_ms: 0 }
 }
 
 fn opened<S: Sink>(opened: &mut Option<Opened<S>>) -> &mut Opened<S> {
