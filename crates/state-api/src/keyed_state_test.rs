@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::rows::fixture_test::{EVERY_WAY, Held, Written, all, groups, hash, open, request, store};
 use crate::{
-    Key, KeyedState, MapState, MapStateDescriptor, State, StateError, StateKind, ValueState, ValueStateDescriptor,
+    Key, KeyHash, KeyedState, MapState, MapStateDescriptor, State, StateError, StateKind, ValueState,
+    ValueStateDescriptor,
 };
 
 fn value<T: State>(state: &mut KeyedState, name: &str) -> ValueState<T> {
@@ -107,6 +108,43 @@ fn a_batch_that_was_resolved_is_the_same_as_key_after_key() {
         }
         let (batched, single) = (batched.freeze(&request()).unwrap(), single.freeze(&request()).unwrap());
         assert_eq!(Written::of(batched).entries(), Written::of(single).entries(), "{held:?}");
+    }
+}
+
+#[test]
+fn keys_whose_hashes_collide_stay_apart() {
+    for held in EVERY_WAY {
+        let mut state = open::<u32>(held, all());
+        let count = value::<u32>(&mut state, "count");
+        let keys: Vec<u32> = (0..20).chain(0..20).collect();
+        let same = KeyHash(7);
+        for _ in 0..2 {
+            state.resolve_batch(keys.iter().map(|key| (key, same))).unwrap();
+            for (index, key) in keys.iter().enumerate() {
+                state.select(index);
+                count.modify(&mut state, |count| *count.get_or_insert(0) += key).unwrap();
+            }
+            state.end_batch().unwrap();
+        }
+        for key in 0..20u32 {
+            state.set_current_key(&key, same).unwrap();
+            assert_eq!(count.value(&mut state).unwrap(), Some(key * 4));
+        }
+    }
+}
+
+#[test]
+fn the_current_key_and_its_hash_can_be_asked_for() {
+    for held in EVERY_WAY {
+        let (mut texts, mut numbers) = (open::<String>(held, all()), open::<u32>(held, all()));
+        assert!(matches!(texts.current_key::<String>(), Err(StateError::NoCurrentKey { .. })));
+        assert!(matches!(numbers.current_key_hash(), Err(StateError::NoCurrentKey { .. })));
+        set_key(&mut texts, String::from("a"));
+        set_key(&mut numbers, 0u32);
+        assert_eq!(texts.current_key::<String>().unwrap(), "a");
+        assert_eq!((*numbers.current_key::<u32>().unwrap(), numbers.current_key_hash().unwrap()), (0, hash(&0u32)));
+        assert!(matches!(numbers.current_key::<String>(), Err(StateError::OtherKeyType)));
+        assert!(matches!(texts.current_key::<u32>(), Err(StateError::OtherKeyType)));
     }
 }
 
@@ -255,7 +293,7 @@ fn the_entries_of_all_maps_are_visited_and_the_current_key_stays() {
         set_key(&mut state, 3u32);
         squares.put(&mut state, 9, 27).unwrap();
         let mut found = BTreeSet::new();
-        let visit = |key: &u32, of: crate::KeyHash, other: &u32, product: &u32| {
+        let visit = |key: &u32, of: KeyHash, other: &u32, product: &u32| {
             assert_eq!((of, *product), (hash(key), key * other));
             assert!(found.insert((*key, *other)));
         };
@@ -325,12 +363,12 @@ fn rows_without_state_are_given_back_and_used_again() {
         state.resolve_batch(keys.iter().map(|key| (key, hash(key)))).unwrap();
         for index in 0..keys.len() {
             state.select(index);
-            if index % 8 < 4 {
-                count.clear(&mut state).unwrap();
-                numbers.remove(&mut state, &1).unwrap();
-            } else {
-                count.modify(&mut state, Option::take).unwrap();
-                numbers.clear(&mut state).unwrap();
+            match index % 8 {
+                0 => count.clear(&mut state).unwrap(),
+                4 => drop(count.modify(&mut state, Option::take).unwrap()),
+                1 => numbers.remove(&mut state, &1).unwrap(),
+                5 => numbers.clear(&mut state).unwrap(),
+                _ => {}
             }
         }
         state.end_batch().unwrap();

@@ -189,3 +189,7 @@ impl<UK: Key, UV: State> FrozenMapEntries<UK, UV> {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "map_entries_test.rs"]
+mod map_entries_test;

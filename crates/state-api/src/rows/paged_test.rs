@@ -124,6 +124,8 @@ fn a_fold_that_a_freeze_interrupts_loses_nothing() {
     drop(frozen);
     fold_all(&mut paged);
     assert!(paged.layers.is_empty() && paged.trash.is_empty());
+    assert!((1..slots).all(|page| paged.read(page * PAGE) == Some(&u64::from(page))));
+    assert_eq!((paged.read(0), paged.read(1)), (Some(&77), Some(&78)));
 }
 
 #[test]
