@@ -23,6 +23,7 @@ pub(crate) struct Shell<'a> {
     pool: IoPool,
     inputs: mpsc::Receiver<Input>,
     end: Option<AttemptEnd>,
+    running: usize,
     stopped: usize,
 }
 
@@ -38,7 +39,7 @@ impl<'a> Shell<'a> {
     ) -> Self {
         let coordinator = Coordinator::new(coordinator_config(job, max_parallelism), start);
         let master = Master::new(coordinator, controls.keys().copied(), enumerators);
-        Self { job, master, controls, pool, inputs, end: None, stopped: 0 }
+        Self { job, master, controls, pool, inputs, end: None, running: 0, stopped: 0 }
     }
 
     /// Drives the master until the attempt is over.
@@ -82,8 +83,15 @@ impl<'a> Shell<'a> {
     }
 
     fn on_report(&mut self, report: Report) {
-        if matches!(report, Report::Stopped(_) | Report::Failed(..)) {
-            self.stopped += 1;
+        match report {
+            Report::Running(_) => {
+                self.running += 1;
+                if self.running == self.controls.len() {
+                    tracing::info!(target: "highwater::job", job = %self.job.name, "all subtasks are running");
+                }
+            }
+            Report::Stopped(_) | Report::Failed(..) => self.stopped += 1,
+            _ => {}
         }
         let orders = self.master.on_report(self.job.clock.now(), report);
         self.obey(orders);
