@@ -3,6 +3,7 @@
 
 mod a_cancelled_job_goes_on_at_another_parallelism;
 mod a_checkpoint_can_be_declined;
+mod a_commit_that_fails_is_not_forgotten;
 mod a_damaged_or_failing_storage_is_an_error;
 mod a_failing_task_is_restarted;
 mod a_job_fences_the_one_before;

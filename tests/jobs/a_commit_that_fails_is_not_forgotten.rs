@@ -1,0 +1,139 @@
+//! Whatever fails when a transaction is committed, its records become visible once, also after restarts.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use highwater::prelude::*;
+use highwater::state::{Attempt, CheckpointId};
+use highwater::stream::{CommitError, SinkContext, SinkWriter};
+use serde::{Deserialize, Serialize};
+
+use crate::support::{environment, storage};
+
+const NUMBERS: u64 = 2_000;
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Transaction {
+    attempt: Attempt,
+    subtask: u32,
+    checkpoint: CheckpointId,
+}
+
+/// What is outside the job.
+#[derive(Default)]
+struct Outside {
+    prepared: BTreeMap<Transaction, Vec<u64>>,
+    committed: BTreeMap<Transaction, Vec<u64>>,
+    commits: u64,
+    failed: u64,
+    /// Decides by the number of the commit and its transaction whether the commit fails.
+    fails: Option<fn(u64, &Transaction) -> bool>,
+}
+
+#[derive(Clone, Default)]
+struct FlakySink(Arc<Mutex<Outside>>);
+
+struct FlakyWriter {
+    cx: SinkContext,
+    outside: Arc<Mutex<Outside>>,
+    open: Vec<u64>,
+}
+
+impl Sink for FlakySink {
+    type In = u64;
+    type Transaction = Transaction;
+    type Writer = FlakyWriter;
+
+    fn create_writer(&self, cx: &SinkContext) -> Result<FlakyWriter> {
+        Ok(FlakyWriter { cx: cx.clone(), outside: self.0.clone(), open: Vec::new() })
+    }
+
+    fn commit(&self, transaction: &Transaction) -> Result<(), CommitError> {
+        let mut outside = self.0.lock().unwrap();
+        outside.commits += 1;
+        if outside.fails.is_some_and(|fails| fails(outside.commits, transaction)) {
+            outside.failed += 1;
+            return Err(CommitError::Retryable("as planned".into()));
+        }
+        if outside.committed.contains_key(transaction) {
+            return Ok(());
+        }
+        let records = outside.prepared.remove(transaction);
+        let records = records.ok_or_else(|| CommitError::Lost(format!("{transaction:?} is gone").into()))?;
+        outside.committed.insert(transaction.clone(), records);
+        Ok(())
+    }
+
+    fn abort_earlier_attempts(&self, attempt: Attempt) -> Result<()> {
+        self.0.lock().unwrap().prepared.retain(|transaction, _| transaction.attempt >= attempt);
+        Ok(())
+    }
+}
+
+impl SinkWriter for FlakyWriter {
+    type In = u64;
+    type Transaction = Transaction;
+
+    fn write(&mut self, record: u64, _: Timestamp) -> Result<()> {
+        self.open.push(record);
+        Ok(())
+    }
+
+    fn prepare_commit(&mut self, checkpoint: CheckpointId) -> Result<Option<Transaction>> {
+        if self.open.is_empty() {
+            return Ok(None);
+        }
+        let transaction = Transaction { attempt: self.cx.attempt, subtask: self.cx.subtask, checkpoint };
+        let records = std::mem::take(&mut self.open);
+        self.outside.lock().unwrap().prepared.insert(transaction.clone(), records);
+        Ok(Some(transaction))
+    }
+}
+
+/// Passes numbers on and returns what is visible in the end. With `fail_task` the task fails once, when a commit has.
+fn run(fail_task: bool, fails: fn(u64, &Transaction) -> bool) -> (Vec<u64>, JobResult) {
+    let env = environment("flaky", storage());
+    env.set_parallelism(2).set_restart_strategy(RestartStrategy::FixedDelay { attempts: 50, delay_ms: 1 });
+    let sink = FlakySink::default();
+    sink.0.lock().unwrap().fails = Some(fails);
+    let source = Throttled::new(SequenceSource::new(0..NUMBERS).with_splits(4), std::num::NonZeroU64::new(20_000));
+    let has_failed = Arc::new(AtomicBool::new(!fail_task));
+    let outside = sink.0.clone();
+    env.from_source(source)
+        .flat_map(move |number, out: &mut Collector<u64>| {
+            if outside.lock().unwrap().failed > 0 && !has_failed.swap(true, Ordering::SeqCst) {
+                return Err("as planned".into());
+            }
+            out.collect(number);
+            Ok(())
+        })
+        .sink_to(sink.clone());
+    let result = env.execute().unwrap();
+    let outside = sink.0.lock().unwrap();
+    assert!(outside.prepared.is_empty(), "left behind: {:?}", outside.prepared.keys());
+    let mut visible: Vec<u64> = outside.committed.values().flatten().copied().collect();
+    visible.sort_unstable();
+    (visible, result)
+}
+
+fn all() -> Vec<u64> {
+    (0..NUMBERS).collect()
+}
+
+#[test]
+fn when_it_fails_now_and_then() {
+    let (visible, result) = run(false, |commits, _| commits % 5 == 0);
+    assert_eq!(visible, all());
+    assert_eq!(result.status.restarts, 0, "a commit that may be tried again costs no restart");
+}
+
+#[test]
+fn when_it_fails_for_one_subtask_through_several_attempts() {
+    // When the task fails, a transaction of subtask 1 waits to be tried again. The next attempts have to begin with them:
+    // each fails with the commit, until one succeeds.
+    let (visible, result) =
+        run(true, |commits, transaction| transaction.subtask == 1 && transaction.attempt == Attempt(1) && commits < 40);
+    assert_eq!(visible, all());
+    assert!(result.status.restarts > 5, "something else was done before: {:?}", result.status);
+}
