@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::rows::TypedRows;
 use crate::{
-    CheckpointId, CheckpointStorage, JobName, KeyGroup, KeyGroupRange, MaxParallelism, OperatorUid, StateError, TableMeta,
+    CheckpointId, CheckpointStorage, JobName, KeyGroup, KeyGroupRange, MaxParallelism, OperatorUid, StateError,
+    TableMeta,
 };
 
 /// Number of a table (a registered state) within one keyed backend, from 0, in the order of registration.

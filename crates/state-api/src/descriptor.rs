@@ -103,11 +103,7 @@ pub trait AnyDescriptor {
 }
 
 fn schema_of<T>(state: &str, part: &'static str, serializer: &dyn Serializer<T>) -> Result<Schema, StateError> {
-    serializer.schema().map_err(|error| StateError::Untraceable {
-        state: state.to_owned(),
-        part,
-        reason: error.reason,
-    })
+    serializer.schema().map_err(|error| StateError::Untraceable { state: state.to_owned(), part, reason: error.reason })
 }
 
 /// Describes a state that holds one value a key.

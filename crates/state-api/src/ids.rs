@@ -44,9 +44,7 @@ pub struct JobName(String);
 
 /// A name that a path segment or an identity cannot be made of.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{what} {name:?} is not usable: expected 1 to 128 of the characters A-Z a-z 0-9 - _ . and no dot at the start"
-)]
+#[error("{what} {name:?} is not usable: expected 1 to 128 of the characters A-Z a-z 0-9 - _ . and no dot at the start")]
 pub struct InvalidName {
     what: &'static str,
     name: String,

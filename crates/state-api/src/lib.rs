@@ -29,8 +29,8 @@ mod storage;
 mod store;
 
 pub use backend::{
-    At, BackendPairing, ByteTables, Entry, EntryVisitor, FrozenState, KeyedBackendParameters, KeyedStateBackend, Prefix, Residence,
-    SnapshotRequest, StateBackend, TableId,
+    At, BackendPairing, ByteTables, Entry, EntryVisitor, FrozenState, KeyedBackendParameters, KeyedStateBackend,
+    Prefix, Residence, SnapshotRequest, StateBackend, TableId,
 };
 pub use descriptor::{AnyDescriptor, Key, MapStateDescriptor, State, StateKind, TableMeta, ValueStateDescriptor};
 pub use error::StateError;

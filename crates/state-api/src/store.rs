@@ -1,8 +1,6 @@
 //! The door: how a function gets its state handles.
 
-use crate::{
-    AnyDescriptor, Key, MapState, MapStateDescriptor, State, StateError, ValueState, ValueStateDescriptor,
-};
+use crate::{AnyDescriptor, Key, MapState, MapStateDescriptor, State, StateError, ValueState, ValueStateDescriptor};
 
 /// Identifies a registered state: which store made it, and its column there. What every handle is made of.
 ///

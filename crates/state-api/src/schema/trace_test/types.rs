@@ -281,7 +281,7 @@ pub(super) struct Mixed {
     later: Option<Inner>,
 }
 
-/// Every level holds the next one twice: a value of the first can hold four billion of the last.
+/// Every level holds the next one twice: a value of the first can hold a million of the last.
 macro_rules! levels {
     ($name:ident $next:ident $($rest:ident)*) => {
         #[derive(Deserialize)]
@@ -299,6 +299,5 @@ macro_rules! levels {
 levels! {
     Level1 Level2 Level3 Level4 Level5 Level6 Level7 Level8
     Level9 Level10 Level11 Level12 Level13 Level14 Level15 Level16
-    Level17 Level18 Level19 Level20 Level21 Level22 Level23 Level24
-    Level25 Level26 Level27 Level28 Level29 Level30 Level31 Level32
+    Level17 Level18 Level19 Level20
 }
