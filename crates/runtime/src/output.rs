@@ -135,7 +135,7 @@ impl<T: Data, S: KeySelector<T>> HashOutput<T, S> {
         max_parallelism: MaxParallelism,
         channels: Vec<ChannelSender>,
     ) -> Self {
-        let pending = channels.iter().map(|_| empty()).collect();
+        let pending = channels.iter().map(|_| with_capacity(0)).collect();
         Self { operator, selector, hasher: KeyHasher::default(), max_parallelism, channels, pending }
     }
 
@@ -153,13 +153,19 @@ impl<T: Data, S: KeySelector<T>> HashOutput<T, S> {
     }
 }
 
-fn empty<T>() -> BatchContent<T> {
-    BatchContent { records: Vec::new(), timestamps: Vec::new(), hashes: Vec::new() }
+fn with_capacity<T>(records: usize) -> BatchContent<T> {
+    BatchContent {
+        records: Vec::with_capacity(records),
+        timestamps: Vec::with_capacity(records),
+        hashes: Vec::with_capacity(records),
+    }
 }
 
 fn send<T: Data>(pending: &mut BatchContent<T>, channel: &ChannelSender) {
     if !pending.records.is_empty() {
-        let BatchContent { records, timestamps, hashes } = std::mem::replace(pending, empty());
+        // The next batch will be about as long: growing to that step by step costs more than the records.
+        let next = with_capacity(pending.records.len());
+        let BatchContent { records, timestamps, hashes } = std::mem::replace(pending, next);
         channel.send(Element::Batch(Box::new(Batch::keyed(records, timestamps, hashes))));
     }
 }
