@@ -123,6 +123,8 @@ pub struct HashOutput<T, S> {
     selector: S,
     hasher: KeyHasher,
     max_parallelism: MaxParallelism,
+    /// Index of the channel of each key group: a look costs less than the division that it saves for every record.
+    targets: Vec<u16>,
     channels: Vec<ChannelSender>,
     pending: Vec<BatchContent<T>>,
 }
@@ -136,13 +138,14 @@ impl<T: Data, S: KeySelector<T>> HashOutput<T, S> {
         channels: Vec<ChannelSender>,
     ) -> Self {
         let pending = channels.iter().map(|_| with_capacity(0)).collect();
-        Self { operator, selector, hasher: KeyHasher::default(), max_parallelism, channels, pending }
+        let target_of = |group| max_parallelism.subtask_of(group, channels.len() as u32) as u16;
+        let targets = max_parallelism.all().iter().map(target_of).collect();
+        Self { operator, selector, hasher: KeyHasher::default(), max_parallelism, targets, channels, pending }
     }
 
     #[inline]
     fn push(&mut self, record: T, timestamp: Timestamp, hash: KeyHash) {
-        let group = self.max_parallelism.group_of(hash);
-        let target = self.max_parallelism.subtask_of(group, self.channels.len() as u32) as usize;
+        let target = usize::from(self.targets[usize::from(self.max_parallelism.group_of(hash).0)]);
         let pending = &mut self.pending[target];
         pending.records.push(record);
         pending.timestamps.push(timestamp);

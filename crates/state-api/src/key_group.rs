@@ -67,7 +67,10 @@ impl MaxParallelism {
     /// The group of a key with this hash.
     #[inline]
     pub fn group_of(self, hash: KeyHash) -> KeyGroup {
-        KeyGroup((murmur(hash.0) % self.0) as u16)
+        let spread = murmur(hash.0);
+        // The usual numbers of key groups are powers of two; for them no division is needed.
+        let group = if self.0.is_power_of_two() { spread & (self.0 - 1) } else { spread % self.0 };
+        KeyGroup(group as u16)
     }
 
     /// Checks that this many subtasks can share the groups.
