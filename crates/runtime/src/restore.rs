@@ -50,17 +50,17 @@ pub async fn begin_attempt(
     retain: usize,
     nonce: u64,
 ) -> Result<Begun, JobError> {
-    let (start, orphans) = match claim(storage, job, retain, nonce).await? {
-        Claimed::Finished => return Ok(Begun::Finished),
-        Claimed::Start(start, orphans) => (start, orphans),
-    };
-    tracing::info!(target: "highwater::job", %job, attempt = %start.attempt, "claimed");
-    // Nobody can need them any more. What cannot be deleted now is found again at the next start.
-    for folder in orphans {
-        if let Err(error) = storage.delete_folder(&folder).await {
-            tracing::warn!(target: "highwater::job", %folder, %error, "what a dead attempt left could not be deleted");
+    let start = match claim(storage, job, retain, nonce).await? {
+        Claimed::Finished(orphans) => {
+            delete_orphans(storage, orphans).await;
+            return Ok(Begun::Finished);
         }
-    }
+        Claimed::Start(start, orphans) => {
+            tracing::info!(target: "highwater::job", %job, attempt = %start.attempt, "claimed");
+            delete_orphans(storage, orphans).await;
+            start
+        }
+    };
     let restored = match start.retained.last() {
         None => None,
         Some(latest) => {
@@ -86,9 +86,20 @@ pub async fn begin_attempt(
     Ok(Begun::Claimed(Box::new(ClaimedJob { start, restored, max_parallelism })))
 }
 
+/// Nobody can need them any more. What cannot be deleted now is found again at the next start.
+async fn delete_orphans(storage: &dyn CheckpointStorage, orphans: Vec<ObjectPath>) {
+    for folder in orphans {
+        if let Err(error) = storage.delete_folder(&folder).await {
+            tracing::warn!(target: "highwater::job", %folder, %error, "what a dead attempt left could not be deleted");
+        }
+    }
+}
+
+/// Each with the folders that nobody can need any more.
 enum Claimed {
-    Finished,
-    /// What the attempt takes over, and the folders that nobody can need any more.
+    /// What the last attempt failed to delete is still deleted: there will be no other that could.
+    Finished(Vec<ObjectPath>),
+    /// With what the attempt takes over.
     Start(AttemptStart, Vec<ObjectPath>),
 }
 
@@ -97,11 +108,12 @@ async fn claim(storage: &dyn CheckpointStorage, job: &JobName, retain: usize, no
         let objects = storage.list(&paths::job_folder(job)).await?;
         let Some(records) = read_log(storage, job, &objects).await? else { continue };
         let view = LogView::replay(records, retain).map_err(|error| JobError::Log(error.into()))?;
-        if view.is_finished() {
-            return Ok(Claimed::Finished);
-        }
         let highest = paths::highest_checkpoint(job, &objects);
         let (first_checkpoint, record) = claim_record(&view, highest, nonce);
+        if view.is_finished() {
+            // As an attempt would see it that could still begin.
+            return Ok(Claimed::Finished(orphaned_checkpoints(job, &objects, &view.start(first_checkpoint))));
+        }
         if append(storage, job, view.next_sequence(), &record).await? {
             let start = view.start(first_checkpoint);
             let orphans = orphaned_checkpoints(job, &objects, &start);
@@ -225,3 +237,7 @@ async fn read_keyed(
 pub fn restored_source<'a>(assignment: &'a Assignment, uid: &OperatorUid) -> Option<&'a RestoredSource> {
     assignment.operators.get(uid)?.source.as_ref()
 }
+
+#[cfg(test)]
+#[path = "restore_test.rs"]
+mod tests;
