@@ -25,7 +25,8 @@ struct Slice {
 }
 
 /// In the order of their worth: what stands last is shed first.
-const SLICES: &[Slice] = &[];
+const SLICES: &[Slice] =
+    &[Slice { name: "chaos 1", arguments: &["chaos", "flights", "--kills", "10", "--seed", "2013"], minutes: 6 }];
 
 /// Check, test, then as many slices of simulation and chaos as the time allows
 #[derive(clap::Args)]

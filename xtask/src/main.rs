@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "a command line tool speaks on standard output")]
 
 mod cargo;
+mod chaos;
 mod check;
 mod ci;
 mod fix;
@@ -20,6 +21,7 @@ const COMMANDS: &[Entry] = &[
     Entry::of::<fix::Fix>("fix"),
     Entry::of::<test::Test>("test"),
     Entry::of::<tidy::Tidy>("tidy"),
+    Entry::of::<chaos::Chaos>("chaos"),
     Entry::of::<ci::Ci>("ci"),
 ];
 
