@@ -1,5 +1,6 @@
 //! A run of the flights job over the month, as processes of a built example, and the golden rows it must give.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -12,13 +13,21 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// One run of the job, over as many processes as it takes.
 pub(crate) struct FlightsRun {
     example: PathBuf,
+    /// The flights and the names of the carriers.
+    pub(crate) input: PathBuf,
+    pub(crate) airlines: PathBuf,
     directory: TempDir,
 }
 
 impl FlightsRun {
     /// A run of the example `name`, with directories of its own.
     pub(crate) fn of_example(name: &str) -> Self {
-        Self { example: built_example(name), directory: tempfile::tempdir().unwrap() }
+        Self {
+            example: built_example(name),
+            input: data("flights-2013-01.csv.gz"),
+            airlines: data("airlines.csv"),
+            directory: tempfile::tempdir().unwrap(),
+        }
     }
 
     /// The same run, gone on with by another example.
@@ -26,19 +35,33 @@ impl FlightsRun {
         Self { example: built_example(name), ..self }
     }
 
+    /// A directory for whatever the run needs; goes with it.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Where the results go.
+    pub(crate) fn output(&self) -> PathBuf {
+        self.directory().join("output")
+    }
+
+    /// Where the checkpoints are.
+    pub(crate) fn checkpoints(&self) -> PathBuf {
+        self.directory().join("checkpoints")
+    }
+
     /// The command of a process, with `options` beside the directories.
     pub(crate) fn command(&self, options: &[&str]) -> Command {
-        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
         let mut command = Command::new(&self.example);
         command
             .arg("--input")
-            .arg(data.join("flights-2013-01.csv.gz"))
+            .arg(&self.input)
             .arg("--airlines")
-            .arg(data.join("airlines.csv"))
+            .arg(&self.airlines)
             .arg("--output")
-            .arg(self.directory.path().join("output"))
+            .arg(self.output())
             .arg("--checkpoints")
-            .arg(self.directory.path().join("checkpoints"))
+            .arg(self.checkpoints())
             .args(options)
             .stdin(Stdio::null());
         command
@@ -52,11 +75,20 @@ impl FlightsRun {
         stdout.into_owned()
     }
 
+    /// Runs a process that is to fail, and returns what it said.
+    pub(crate) fn fail(&self, options: &[&str]) -> String {
+        let Output { status, stdout, stderr } = self.command(options).output().unwrap();
+        let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+        assert_eq!(status.code(), Some(1), "{options:?} ended with {status}\n{stdout}{stderr}");
+        assert_eq!(stdout, "", "what went wrong is said on standard error");
+        stderr.into_owned()
+    }
+
     /// Starts a process and kills it once it has completed `checkpoints` checkpoints. Returns its trace.
     ///
     /// The options must make it slow enough that it has not finished by then.
     pub(crate) fn kill_after(&self, checkpoints: usize, options: &[&str]) -> String {
-        let trace = self.directory.path().join("trace.txt");
+        let trace = self.directory().join("trace.txt");
         let _ = std::fs::remove_file(&trace);
         let mut command = self.command(options);
         let mut process = KilledOnDrop(command.arg("--trace").arg(&trace).stdout(Stdio::null()).spawn().unwrap());
@@ -80,7 +112,7 @@ impl FlightsRun {
     /// The committed rows in one of the output folders, sorted.
     pub(crate) fn rows(&self, folder: &str) -> Vec<String> {
         let mut rows = Vec::new();
-        for entry in std::fs::read_dir(self.directory.path().join("output").join(folder)).unwrap() {
+        for entry in std::fs::read_dir(self.output().join(folder)).unwrap() {
             let entry = entry.unwrap();
             if !entry.file_name().to_string_lossy().starts_with('.') {
                 rows.extend(std::fs::read_to_string(entry.path()).unwrap().lines().map(str::to_owned));
@@ -92,17 +124,46 @@ impl FlightsRun {
 
     /// Fails unless the committed rows are exactly those of the golden files.
     pub(crate) fn assert_golden(&self) {
-        for folder in ["per_carrier", "hourly_by_origin"] {
-            let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("data/golden_{folder}-2013-01.csv"));
-            let golden = std::fs::read_to_string(golden).unwrap();
-            let mut expected: Vec<&str> = golden.lines().skip(1).collect();
-            expected.sort_unstable();
-            let rows = self.rows(folder);
-            let wrong: Vec<&String> = rows.iter().filter(|row| !expected.contains(&row.as_str())).take(5).collect();
-            assert!(wrong.is_empty(), "{folder} has rows that the golden file has not, such as {wrong:?}");
-            assert_eq!(rows, expected, "{folder} lacks rows of the golden file, or has some twice");
+        self.assert_golden_in("per_carrier");
+        self.assert_golden_in("hourly_by_origin");
+    }
+
+    /// The same for one of the folders.
+    pub(crate) fn assert_golden_in(&self, folder: &str) {
+        let golden = std::fs::read_to_string(data(&format!("golden_{folder}-2013-01.csv"))).unwrap();
+        let mut expected: Vec<&str> = golden.lines().skip(1).collect();
+        expected.sort_unstable();
+        let rows = self.rows(folder);
+        let wrong: Vec<&String> = rows.iter().filter(|row| !expected.contains(&row.as_str())).take(5).collect();
+        assert!(wrong.is_empty(), "{folder} has rows that the golden file has not, such as {wrong:?}");
+        assert_eq!(rows, expected, "{folder} lacks rows of the golden file, or has some twice");
+    }
+}
+
+/// Every file below a directory with its content.
+pub(crate) fn files_below(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(files_below(&path));
+        } else {
+            files.insert(path.clone(), std::fs::read(&path).unwrap());
         }
     }
+    files
+}
+
+/// The number at the end of a line of the summary.
+pub(crate) fn number_of(summary: &str, what: &str) -> u64 {
+    let line = summary.lines().find(|line| line.trim_start().starts_with(what));
+    let number = line.and_then(|line| line.split_whitespace().last()?.parse().ok());
+    number.unwrap_or_else(|| panic!("the summary has no number of {what:?}\n{summary}"))
+}
+
+/// A file of the repository's data.
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(name)
 }
 
 /// A process that does not outlive a test that fails.

@@ -1,0 +1,128 @@
+//! The flights job gives exactly the golden rows: on every backend, at every parallelism, after kills, in any order of files.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
+
+mod support;
+
+use std::fs;
+use std::io::{BufWriter, Read, Write};
+
+use flate2::read::GzDecoder;
+use support::flights::{FlightsRun, files_below, number_of};
+
+/// Slow enough for many checkpoints.
+const SLOW: [&str; 4] = ["--throttle", "9000", "--interval-ms", "30"];
+/// Flights of the month.
+const FLIGHTS: u64 = 26_865;
+/// Hours in the month: more than any order of its flights needs.
+const ALL_HOURS: [&str; 2] = ["--out-of-orderness", "744"];
+
+fn golden_with_many_checkpoints(backend: &str, parallelism: u32) {
+    let run = FlightsRun::of_example("flights");
+    let number = parallelism.to_string();
+    let options = ["--backend", backend, "--parallelism", &number];
+    let summary = run.finish(&[&SLOW[..], &options].concat());
+    run.assert_golden();
+    assert!(summary.contains("started from nothing"), "{summary}");
+    assert!(number_of(&summary, "checkpoints completed") >= 20, "{summary}");
+    assert_eq!(number_of(&summary, "checkpoints failed"), 0, "{summary}");
+    assert_eq!(number_of(&summary, "flights read by this process"), FLIGHTS, "{summary}");
+    assert_eq!(number_of(&summary, "of them too late"), 0, "{summary}");
+    for task in ["per-carrier", "hourly-by-origin"] {
+        let records: Vec<u64> = (0..parallelism).map(|index| number_of(&summary, &format!("{task} {index}"))).collect();
+        assert!(records.iter().all(|records| *records > 0), "a subtask of {task} had nothing to do\n{summary}");
+        assert_eq!(records.iter().sum::<u64>(), FLIGHTS, "{summary}");
+    }
+
+    let before = files_below(run.directory());
+    let summary = run.finish(&options);
+    assert!(summary.contains("The job has finished already"), "{summary}");
+    assert!(files_below(run.directory()) == before, "a start of the finished job changed a file");
+}
+
+#[test]
+fn memory_at_parallelism_1() {
+    golden_with_many_checkpoints("memory", 1);
+}
+
+#[test]
+fn memory_at_parallelism_2() {
+    golden_with_many_checkpoints("memory", 2);
+}
+
+#[test]
+fn memory_at_parallelism_4() {
+    golden_with_many_checkpoints("memory", 4);
+}
+
+#[test]
+fn fs_at_parallelism_1() {
+    golden_with_many_checkpoints("fs", 1);
+}
+
+#[test]
+fn fs_at_parallelism_2() {
+    golden_with_many_checkpoints("fs", 2);
+}
+
+#[test]
+fn fs_at_parallelism_4() {
+    golden_with_many_checkpoints("fs", 4);
+}
+
+#[test]
+fn a_killed_job_goes_on_at_another_parallelism() {
+    let run = FlightsRun::of_example("flights");
+    run.kill_after(8, &[&SLOW[..], &["--parallelism", "2"]].concat());
+    let trace = run.kill_after(8, &[&SLOW[..], &["--parallelism", "4"]].concat());
+    assert!(trace.contains("highwater::job: restoring"), "{trace}");
+
+    let summary = run.finish(&["--parallelism", "1"]);
+    assert!(summary.contains("resumed from checkpoint"), "{summary}");
+    assert!(number_of(&summary, "flights read by this process") < FLIGHTS, "{summary}");
+    run.assert_golden();
+}
+
+#[test]
+fn shuffled_files_are_golden_when_the_bound_allows_for_them() {
+    let run = in_shuffled_files();
+    run.kill_after(8, &[&SLOW[..], &ALL_HOURS, &["--parallelism", "2"]].concat());
+    let summary = run.finish(&[&ALL_HOURS[..], &["--parallelism", "3"]].concat());
+    assert_eq!(number_of(&summary, "of them too late"), 0, "{summary}");
+    run.assert_golden();
+}
+
+#[test]
+fn what_comes_too_late_is_counted() {
+    let run = in_shuffled_files();
+    let summary = run.finish(&["--out-of-orderness", "1", "--parallelism", "2"]);
+    let late = number_of(&summary, "of them too late");
+    assert!(late > 0, "{summary}");
+    let hours = run.rows("hourly_by_origin");
+    let in_hours: u64 = hours.iter().map(|row| row.split(',').nth(2).unwrap().parse::<u64>().unwrap()).sum();
+    assert_eq!(late + in_hours, FLIGHTS, "{summary}");
+    // Totals without windows do not ask for the time.
+    run.assert_golden_in("per_carrier");
+}
+
+/// The month, cut into twelve plain files whose names are in another order than their flights.
+fn in_shuffled_files() -> FlightsRun {
+    let mut run = FlightsRun::of_example("flights");
+    let mut month = String::new();
+    GzDecoder::new(fs::File::open(&run.input).unwrap()).read_to_string(&mut month).unwrap();
+    let (header, flights) = month.split_once('\n').unwrap();
+    let flights: Vec<&str> = flights.lines().collect();
+    let directory = run.directory().join("input");
+    fs::create_dir(&directory).unwrap();
+    for (part, flights) in flights.chunks(flights.len().div_ceil(12)).enumerate() {
+        // 5 and 12 have no common divisor: 0, 5, 10, 3, 8, …
+        let name = directory.join(format!("flights-{:02}.csv", part * 5 % 12));
+        let mut file = BufWriter::new(fs::File::create_new(name).unwrap());
+        writeln!(file, "{header}").unwrap();
+        flights.iter().for_each(|flight| writeln!(file, "{flight}").unwrap());
+        file.flush().unwrap();
+    }
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 12);
+    run.input = directory.join("flights-*.csv");
+    run
+}
