@@ -62,7 +62,7 @@ pub struct ChannelSender(Arc<Shared>);
 pub struct ChannelReceiver(Arc<Shared>);
 
 /// Makes a channel that holds up to about `bytes_max` bytes of records. `receiver` is woken when there is something
-/// to take, `sender` when there is room again.
+/// to take, `sender` when the channel is down to half of that: for less room it would be woken for every batch.
 pub fn channel(bytes_max: usize, receiver: Waker, sender: Waker) -> (ChannelSender, ChannelReceiver) {
     let queue = Mutex::new(Queue { elements: VecDeque::new(), bytes: 0 });
     let shared = Arc::new(Shared { queue, bytes_max, receiver, sender });
@@ -96,11 +96,12 @@ impl ChannelReceiver {
         let mut queue = self.0.lock();
         let element = queue.elements.pop_front()?;
         if let Element::Batch(batch) = &element {
-            let was_full = queue.bytes >= self.0.bytes_max;
+            let half = self.0.bytes_max / 2;
+            let was_over = queue.bytes > half;
             queue.bytes -= batch.estimated_bytes();
-            let has_room = was_full && queue.bytes < self.0.bytes_max;
+            let is_over = queue.bytes > half;
             drop(queue);
-            if has_room {
+            if was_over && !is_over {
                 self.0.sender.wake_by_ref();
             }
         }
@@ -133,8 +134,20 @@ pub type BatchDecoder = fn(&[u8]) -> Result<Box<dyn AnyBatch>, TaskError>;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+
     use super::*;
     use crate::batch::{Batch, decode};
+
+    #[derive(Default)]
+    struct Wakes(AtomicU32);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 
     fn batch(records: &[&str]) -> Element {
         let records: Vec<String> = records.iter().map(|record| (*record).to_owned()).collect();
@@ -172,6 +185,22 @@ mod tests {
             }
         }
         assert_eq!(restored, ["a", "", "ä, b"]);
+    }
+
+    #[test]
+    fn a_sender_is_woken_when_a_full_channel_is_down_to_half() {
+        let wakes = Arc::new(Wakes::default());
+        let size = Batch::new(vec![0u64], vec![Timestamp::MIN]).estimated_bytes();
+        let (sender, receiver) = channel(4 * size, Waker::noop().clone(), wakes.clone().into());
+        for _ in 0..4 {
+            assert!(!sender.is_full());
+            sender.send(Element::Batch(Box::new(Batch::new(vec![0u64], vec![Timestamp::MIN]))));
+        }
+        assert!(sender.is_full());
+        for expected in [0, 1, 1, 1] {
+            receiver.receive();
+            assert_eq!(wakes.0.load(Ordering::Relaxed), expected);
+        }
     }
 
     #[test]
