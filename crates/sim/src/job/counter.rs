@@ -1,0 +1,58 @@
+//! The keyed function of the simulated job: counts the records of each key and emits every count.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use highwater_state_api::{BoxedError, FunctionInitializationContext, ValueState, ValueStateDescriptor};
+use highwater_stream_api::{Collector, KeyedContext, KeyedProcessFunction};
+
+use crate::record::{Counted, Record};
+
+/// Name of the state that holds the counts.
+pub(crate) const COUNT_STATE: &str = "count";
+
+/// Counts records by key.
+pub(super) struct Counter {
+    /// Bytes of ballast that each key carries.
+    pub ballast_bytes: usize,
+    /// Set by the world: the next record fails, once.
+    pub fails: Arc<AtomicBool>,
+    count: ValueState<u64>,
+    ballast: ValueState<String>,
+}
+
+impl Counter {
+    /// A counter without state.
+    pub(super) fn new(ballast_bytes: usize, fails: Arc<AtomicBool>) -> Self {
+        Self { ballast_bytes, fails, count: ValueState::default(), ballast: ValueState::default() }
+    }
+}
+
+impl KeyedProcessFunction<u32, Record> for Counter {
+    type Out = Counted;
+
+    fn initialize_state(&mut self, cx: &mut dyn FunctionInitializationContext) -> Result<(), BoxedError> {
+        let store = cx.keyed_state_store()?;
+        self.count = store.get_state(&ValueStateDescriptor::new(COUNT_STATE))?;
+        self.ballast = store.get_state(&ValueStateDescriptor::new("ballast"))?;
+        Ok(())
+    }
+
+    fn process(
+        &mut self,
+        record: Record,
+        cx: &mut KeyedContext<'_, u32>,
+        out: &mut Collector<Counted>,
+    ) -> Result<(), BoxedError> {
+        if self.fails.swap(false, Ordering::Relaxed) {
+            return Err("the function fails as the seed says".into());
+        }
+        let count = self.count.value(cx)?.unwrap_or(0) + 1;
+        self.count.update(cx, count)?;
+        if count == 1 && self.ballast_bytes > 0 {
+            self.ballast.update(cx, "x".repeat(self.ballast_bytes))?;
+        }
+        out.collect(Counted { record, count });
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! Observation: after every step, what happened to storage, sink and snapshots is written down and judged.
+
+use highwater_checkpoint::LogRecord;
+
+use crate::invariants::{Violation, barriers, commits, durable};
+use crate::job::SinkEvent;
+use crate::storage::{StorageEvent, When};
+use crate::world::World;
+
+impl World {
+    /// Looks at what happened since the last look.
+    pub(crate) fn observe(&mut self) -> Result<(), Violation> {
+        for event in self.storage.take_events() {
+            self.observe_storage(event)?;
+        }
+        for event in self.surroundings.outside.take_events() {
+            self.observe_sink(&event)?;
+        }
+        if let Some(process) = &self.process {
+            for checkpoint in process.witness.take_fresh() {
+                barriers::check(&process.witness.lock(), checkpoint)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn observe_storage(&mut self, event: StorageEvent) -> Result<(), Violation> {
+        match event {
+            StorageEvent::Created(path) => self.trace.write(self.now_ms, "storage", format_args!("{path} is created")),
+            StorageEvent::Logged(sequence, record) => {
+                self.trace.write(self.now_ms, "storage", format_args!("log {sequence} is created: {record:?}"));
+                self.ids.logged(sequence, &record)?;
+                self.completed.logged(&record);
+                match record {
+                    LogRecord::Finished { .. } => {
+                        commits::check_finished(&self.surroundings.input, &self.surroundings.outside)?;
+                    }
+                    LogRecord::Completed { .. } => self.coverage.count("log records of complete checkpoints"),
+                    LogRecord::Claim { .. } => self.coverage.count("claims"),
+                }
+            }
+            StorageEvent::Deleted(path) => {
+                self.trace.write(self.now_ms, "storage", format_args!("{path} is deleted"));
+                durable::check_deleted(&self.completed, self.scenario.protocol.retain, &path)?;
+            }
+            StorageEvent::Failed(operation, when, path) => {
+                self.may_leave_behind = true;
+                self.coverage.count(match when {
+                    When::Before => "storage failed before",
+                    When::After => "storage failed after",
+                });
+                self.trace.write(self.now_ms, "storage", format_args!("fails to {operation} {path}, {when:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn observe_sink(&mut self, event: &SinkEvent) -> Result<(), Violation> {
+        self.trace.write(self.now_ms, "outside", format_args!("{event:?}"));
+        match event {
+            SinkEvent::Committed(_) => self.coverage.count("commits"),
+            SinkEvent::CommittedAgain(_) => self.coverage.count("commits repeated"),
+            SinkEvent::Failed(_, "before") => self.coverage.count("commits failed before"),
+            SinkEvent::Failed(..) => self.coverage.count("commits failed after"),
+            SinkEvent::Removed(_) => self.coverage.count("transactions of dead attempts removed"),
+            SinkEvent::Prepared(_) | SinkEvent::Lost(_) => {}
+        }
+        commits::check(&self.completed, &self.surroundings.outside, event)
+    }
+}

@@ -1,0 +1,147 @@
+//! Planted bugs: each one breaks the protocol in one place, to prove that the simulation would notice.
+//!
+//! They live in wrappers around the production parts. The production code does not know of them.
+
+mod barrier_late;
+mod barrier_overtakes;
+mod snapshot_late;
+
+pub(crate) use barrier_late::BarrierLate;
+pub(crate) use barrier_overtakes::BarrierOvertakes;
+pub(crate) use snapshot_late::SnapshotLate;
+
+use std::fmt;
+use std::sync::Arc;
+
+use highwater_runtime::control::Report;
+use highwater_runtime::graph::{JobGraph, OperatorFactory, OutputFactory};
+use highwater_runtime::operator::Operator;
+use highwater_state_api::Attempt;
+
+/// A bug that can be planted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Planted {
+    /// A source's snapshot is taken after a record behind the barrier.
+    SnapshotAfterRecord,
+    /// A source's barrier is forwarded after the record that follows it: the two are swapped.
+    BarrierAfterRecord,
+    /// A barrier overtakes a record that was sent before it.
+    BarrierOvertakesRecord,
+    /// Subtasks hear of a complete checkpoint, so that sinks commit, before the log says so.
+    CommitBeforeLog,
+    /// The position in a source's snapshot is one record before the true one.
+    PositionOffByOne,
+    /// An acknowledgement of an older attempt is counted.
+    LateAcknowledgementCounted,
+}
+
+impl fmt::Display for Planted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = clap::ValueEnum::to_possible_value(self);
+        f.write_str(name.as_ref().map_or("", |name| name.get_name()))
+    }
+}
+
+impl Planted {
+    /// Plants the bug in a job, if it is one of the job's.
+    pub fn plant_in(self, graph: &mut JobGraph) {
+        match self {
+            Self::SnapshotAfterRecord => wrap_sources(graph, |inner| Box::new(SnapshotLate::new(inner))),
+            Self::BarrierAfterRecord => wrap_sources(graph, |inner| Box::new(BarrierLate::new(inner))),
+            Self::BarrierOvertakesRecord => {
+                let inner = graph.edges[0].output.clone();
+                let output: OutputFactory = Arc::new(move |channels, max_parallelism| {
+                    Box::new(BarrierOvertakes::new(inner(channels, max_parallelism)))
+                });
+                graph.edges[0].output = output;
+            }
+            Self::CommitBeforeLog | Self::PositionOffByOne | Self::LateAcknowledgementCounted => {}
+        }
+    }
+
+    /// How many records the positions in snapshots are before the true ones.
+    pub fn off_by(self) -> u32 {
+        u32::from(self == Self::PositionOffByOne)
+    }
+
+    /// Changes a report on its way to the master of `attempt`.
+    pub fn tamper(self, report: &mut Report, attempt: Attempt) {
+        if let (Self::LateAcknowledgementCounted, Report::Acknowledged(acknowledgement)) = (self, report) {
+            acknowledgement.attempt = attempt;
+        }
+    }
+}
+
+fn wrap_sources(graph: &mut JobGraph, wrap: fn(Box<dyn Operator>) -> Box<dyn Operator>) {
+    for node in graph.tasks.iter_mut().flat_map(|task| &mut task.operators).filter(|node| node.source.is_some()) {
+        let inner = node.factory.clone();
+        let factory: OperatorFactory = Arc::new(move |subtask| Ok(wrap(inner(subtask)?)));
+        node.factory = factory;
+    }
+}
+
+/// Forwards every method of an operator to `self.inner`, except those that are given.
+macro_rules! forward_operator {
+    () => {
+        fn open(&mut self, cx: highwater_runtime::operator::OperatorContext) -> Result<(), TaskError> {
+            self.inner.open(cx)
+        }
+
+        fn accept(&mut self, batch: Box<dyn highwater_runtime::batch::AnyBatch>) -> Result<(), TaskError> {
+            self.inner.accept(batch)
+        }
+
+        fn run(&mut self, limits: &Limits<'_>) -> Result<highwater_runtime::operator::Ran, TaskError> {
+            self.inner.run(limits)
+        }
+
+        fn advance(
+            &mut self,
+            watermark: highwater_stream_api::Timestamp,
+            limits: &Limits<'_>,
+        ) -> Result<highwater_runtime::operator::Ran, TaskError> {
+            self.inner.advance(watermark, limits)
+        }
+
+        fn watermark(&self) -> highwater_stream_api::Timestamp {
+            self.inner.watermark()
+        }
+
+        fn finish(&mut self) -> Result<(), TaskError> {
+            self.inner.finish()
+        }
+
+        fn take_output(&mut self) -> Option<Box<dyn highwater_runtime::batch::AnyBatch>> {
+            self.inner.take_output()
+        }
+
+        fn notify_complete(&mut self, checkpoint: CheckpointId, now: std::time::Duration) -> Result<(), TaskError> {
+            self.inner.notify_complete(checkpoint, now)
+        }
+
+        fn notify_aborted(&mut self, checkpoint: CheckpointId) -> Result<(), TaskError> {
+            self.inner.notify_aborted(checkpoint)
+        }
+
+        fn next_timer(&self) -> Option<std::time::Duration> {
+            self.inner.next_timer()
+        }
+
+        fn on_timer(&mut self, now: std::time::Duration) -> Result<(), TaskError> {
+            self.inner.on_timer(now)
+        }
+
+        fn is_settled(&self) -> bool {
+            self.inner.is_settled()
+        }
+
+        fn as_source(&mut self) -> Option<&mut dyn highwater_runtime::operator::SourceControl> {
+            self.inner.as_source()
+        }
+
+        fn counts(&self) -> highwater_runtime::operator::OperatorCounts {
+            self.inner.counts()
+        }
+    };
+}
+use forward_operator;

@@ -1,0 +1,373 @@
+//! The scheduler: what can happen next, one of which the dice choose, and how it happens.
+
+use std::time::Duration;
+
+use highwater_checkpoint::{Action, Event, LogRecord};
+use highwater_runtime::control::{Control, Report};
+use highwater_runtime::{Order, Step};
+use highwater_state_api::SubtaskId;
+
+use crate::invariants::{Violation, consistency, durable, progress};
+use crate::planted::Planted;
+use crate::process::{Process, Stepped};
+use crate::view::CheckpointView;
+use crate::work::{Kind, Outcome, Work};
+use crate::world::World;
+
+/// Of 1,000 steps of time, how many jump to the next deadline though something else could happen.
+const JUMPS: u32 = 100;
+
+/// In how many of 1,000 steps somebody may ask for a checkpoint.
+const REQUESTS: u32 = 10;
+
+/// Something that can happen next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    /// A subtask steps.
+    Step(SubtaskId),
+    /// The oldest trigger or split reaches a subtask.
+    Order(SubtaskId),
+    /// A notification reaches a subtask.
+    Notice(SubtaskId),
+    /// The oldest report of a subtask reaches the master.
+    Report(SubtaskId),
+    /// What is said of a snapshot reaches the master.
+    SnapshotReport(usize),
+    /// A report of an earlier attempt reaches the master.
+    Late(usize),
+    /// An answer of the storage reaches the master.
+    Answer(usize),
+    /// Storage work goes on.
+    Work(usize),
+    /// The start of an attempt goes on.
+    Starting,
+    /// The master's deadline has come.
+    Tick,
+    /// Records arrive for readers that wait for some.
+    WakeSleepers,
+    /// Somebody asks for a checkpoint.
+    Request,
+    /// Time goes on.
+    Time,
+}
+
+impl World {
+    /// One of the things that can happen does.
+    pub(crate) fn step(&mut self) -> Result<(), Violation> {
+        let is_asked = self.dice.chance(REQUESTS);
+        let choices = self.choices(is_asked);
+        let total: u64 = choices.iter().map(|(weight, _)| u64::from(*weight)).sum();
+        let mut drawn = self.dice.below(total);
+        let mut chosen = Choice::Time;
+        for (weight, choice) in &choices {
+            if drawn < u64::from(*weight) {
+                chosen = *choice;
+                break;
+            }
+            drawn -= u64::from(*weight);
+        }
+        match chosen {
+            Choice::Time => self.pass_time(choices.len() == 1),
+            Choice::Work(index) => {
+                self.go_on_work(index);
+                Ok(())
+            }
+            Choice::Starting => self.go_on_starting(),
+            Choice::WakeSleepers => {
+                self.surroundings.sleepers.wake();
+                self.trace.write(self.now_ms, "world", "records arrive for readers that wait");
+                Ok(())
+            }
+            chosen => self.act(chosen),
+        }
+    }
+
+    fn choices(&self, is_asked: bool) -> Vec<(u32, Choice)> {
+        let pace = self.scenario.pace;
+        let mut choices = vec![(pace.time, Choice::Time)];
+        choices.extend((0..self.works.len()).map(|index| (pace.storage, Choice::Work(index))));
+        if self.is_starting() {
+            choices.push((pace.storage, Choice::Starting));
+        }
+        let Some(process) = &self.process else { return choices };
+        for (id, slot) in &process.slots {
+            if slot.is_ready(self.time()) {
+                choices.push((pace.subtask, Choice::Step(*id)));
+            }
+            if !slot.orders.is_empty() {
+                choices.push((pace.control, Choice::Order(*id)));
+            }
+            if !slot.notices.is_empty() {
+                choices.push((pace.control, Choice::Notice(*id)));
+            }
+            if !slot.reports.is_empty() {
+                choices.push((pace.report, Choice::Report(*id)));
+            }
+        }
+        choices.extend((0..process.reports.len()).map(|index| (pace.report, Choice::SnapshotReport(index))));
+        choices.extend((0..process.answers.len()).map(|index| (pace.report, Choice::Answer(index))));
+        choices.extend((0..self.late.len()).map(|index| (1, Choice::Late(index))));
+        if process.master.next_deadline().is_some_and(|deadline| deadline <= self.now_ms) {
+            choices.push((pace.report, Choice::Tick));
+        }
+        if self.surroundings.sleepers.any() {
+            choices.push((1, Choice::WakeSleepers));
+        }
+        if is_asked {
+            choices.push((pace.report, Choice::Request));
+        }
+        choices
+    }
+
+    /// Time goes on by a moment, or to the next deadline.
+    fn pass_time(&mut self, nothing_else: bool) -> Result<(), Violation> {
+        let deadline = self.process.as_ref().and_then(Process::next_deadline_ms);
+        if nothing_else && self.process.is_some() && deadline.is_none() {
+            return Err(progress::stuck());
+        }
+        match deadline.filter(|deadline| *deadline > self.now_ms) {
+            Some(deadline) if nothing_else || (!self.is_healed() && self.dice.chance(JUMPS)) => {
+                self.now_ms = deadline;
+                self.trace.write(self.now_ms, "world", "time jumps to the next deadline");
+            }
+            _ => self.now_ms += 1,
+        }
+        Ok(())
+    }
+
+    /// Storage work goes on by one operation; what it results in is on its way then.
+    pub(crate) fn go_on_work(&mut self, index: usize) {
+        let Some(outcome) = self.works[index].go_on() else { return };
+        let work = self.works.swap_remove(index);
+        self.trace.write(self.now_ms, "storage", format_args!("done: {} (attempt {})", work.name, work.attempt));
+        match (outcome, self.process.as_mut().filter(|process| process.attempt == work.attempt)) {
+            (Outcome::Answer(Some(event)), Some(process)) => process.answers.push(event),
+            (Outcome::Answer(_), _) => {}
+            (Outcome::Report(report), Some(process)) => process.reports.push(report),
+            (Outcome::Report(report), None) => self.keep_late(report),
+        }
+    }
+
+    /// Something happens in the process.
+    fn act(&mut self, chosen: Choice) -> Result<(), Violation> {
+        let Some(mut process) = self.process.take() else { return Ok(()) };
+        let orders = self.happen(&mut process, chosen);
+        self.obey(&mut process, orders)?;
+        for snapshot in process.snapshots.take() {
+            self.works.push(Work::snapshot(self.storage.clone(), snapshot));
+        }
+        match process.end.take() {
+            None => {
+                self.process = Some(process);
+                Ok(())
+            }
+            Some(end) => self.end(process, end),
+        }
+    }
+
+    fn happen(&mut self, process: &mut Process, chosen: Choice) -> Vec<Order> {
+        let (now, time) = (self.now(), self.time());
+        match chosen {
+            Choice::Step(id) => {
+                self.step_subtask(process, id, time);
+                Vec::new()
+            }
+            Choice::Order(id) => {
+                let Some(message) = process.slots.get_mut(&id).and_then(|slot| slot.orders.pop_front()) else {
+                    return Vec::new();
+                };
+                self.deliver(process, id, message);
+                Vec::new()
+            }
+            Choice::Notice(id) => {
+                let Some(slot) = process.slots.get_mut(&id) else { return Vec::new() };
+                let index = self.dice.below(slot.notices.len() as u64) as usize;
+                let message = slot.notices.swap_remove(index);
+                self.deliver(process, id, message);
+                Vec::new()
+            }
+            Choice::Report(id) => match process.slots[&id].reports.take() {
+                Some(report) => self.report(process, report),
+                None => Vec::new(),
+            },
+            Choice::SnapshotReport(index) => {
+                let report = process.reports.swap_remove(index);
+                self.report(process, report)
+            }
+            Choice::Late(index) => {
+                let report = self.late.swap_remove(index);
+                self.coverage.count("late reports of earlier attempts");
+                self.report(process, report)
+            }
+            Choice::Answer(index) => {
+                let event = process.answers.swap_remove(index);
+                self.trace.write(self.now_ms, "master", format_args!("hears {}", describe_event(&event)));
+                process.master.on_event(now, event)
+            }
+            Choice::Tick => process.master.on_event(now, Event::Tick),
+            Choice::Request => {
+                self.trace.write(self.now_ms, "master", "is asked for a checkpoint");
+                process.master.on_event(now, Event::TriggerRequested)
+            }
+            Choice::Work(_) | Choice::Starting | Choice::WakeSleepers | Choice::Time => Vec::new(),
+        }
+    }
+
+    fn step_subtask(&mut self, process: &mut Process, id: SubtaskId, time: Duration) {
+        let Some(slot) = process.slots.get_mut(&id) else { return };
+        let records_max = self.dice.pick(&[1, 1, 1, 2, 4, 1_000]);
+        let stepped = slot.step(time, records_max);
+        match &stepped {
+            Stepped::Opened => self.trace.write(self.now_ms, &slot.name, "has restored its state"),
+            Stepped::Step(Step::Progress) => {
+                self.trace.write(self.now_ms, &slot.name, format_args!("step of {records_max}"));
+            }
+            Stepped::Step(Step::Waits(until)) => match until {
+                Some(until) => {
+                    self.trace.write(self.now_ms, &slot.name, format_args!("waits until {} ms", until.as_millis()));
+                }
+                None => self.trace.write(self.now_ms, &slot.name, "waits"),
+            },
+            Stepped::Step(Step::Stopped) => self.trace.write(self.now_ms, &slot.name, "stopped"),
+            Stepped::Failed(error) => self.trace.write(self.now_ms, &slot.name, format_args!("failed: {error}")),
+        }
+    }
+
+    /// A message reaches a subtask, or is lost.
+    fn deliver(&mut self, process: &Process, id: SubtaskId, message: Control) {
+        let slot = &process.slots[&id];
+        let (rate, lost) = match &message {
+            Control::Trigger { .. } => (self.faults.lost_trigger, "lost: triggers"),
+            Control::Complete(_) => (self.faults.lost_notice, "lost: complete"),
+            Control::Aborted(_) => (self.faults.lost_notice, "lost: aborted"),
+            _ => (0, ""),
+        };
+        let what = describe_control(&message);
+        if self.dice.chance(rate) {
+            self.coverage.count(lost);
+            self.trace.write(self.now_ms, &slot.name, format_args!("is never told: {what}"));
+            return;
+        }
+        self.trace.write(self.now_ms, &slot.name, format_args!("is told: {what}"));
+        slot.deliver(message);
+    }
+
+    /// A report reaches the master, or is lost.
+    fn report(&mut self, process: &mut Process, mut report: Report) -> Vec<Order> {
+        let (rate, lost) = match &report {
+            Report::Acknowledged(_) => (self.faults.lost_answer, "lost: acknowledgements"),
+            Report::Declined(_) => (self.faults.lost_answer, "lost: declines"),
+            Report::Settled(..) => (self.faults.lost_settled, "lost: settled"),
+            _ => (0, ""),
+        };
+        let what = describe_report(&report);
+        if self.dice.chance(rate) {
+            self.coverage.count(lost);
+            self.may_leave_behind = true;
+            self.trace.write(self.now_ms, "master", format_args!("never hears: {what}"));
+            return Vec::new();
+        }
+        self.trace.write(self.now_ms, "master", format_args!("hears: {what}"));
+        if let Some(planted) = self.planted {
+            planted.tamper(&mut report, process.attempt);
+        }
+        process.master.on_report(self.now(), report)
+    }
+
+    fn obey(&mut self, process: &mut Process, orders: Vec<Order>) -> Result<(), Violation> {
+        for order in orders {
+            match order {
+                Order::Tell(id, message) => {
+                    if let Control::Trigger { checkpoint, .. } = &message {
+                        self.ids.triggered(process.attempt, *checkpoint)?;
+                        self.coverage.count("triggers");
+                    }
+                    if let Some(slot) = process.slots.get_mut(&id) {
+                        slot.send(message);
+                    }
+                }
+                Order::Store(action) => {
+                    if self.planted == Some(Planted::CommitBeforeLog) {
+                        commit_early(process, &action);
+                    }
+                    let work = Work::action(self.storage.clone(), self.job.clone(), process.attempt, action);
+                    if matches!(work.kind, Kind::Metadata | Kind::Publication) {
+                        self.tempt_fate();
+                    }
+                    if work.kind != Kind::Discard {
+                        self.trace.write(self.now_ms, "master", format_args!("orders: {}", work.name));
+                    }
+                    self.works.push(work);
+                }
+                Order::Completed(checkpoint) => {
+                    self.trace.write(self.now_ms, "master", format_args!("checkpoint {checkpoint} is complete"));
+                    if self.told.insert((process.attempt, checkpoint)) {
+                        self.coverage.count("checkpoints completed");
+                        self.tempt_fate();
+                        let metadata =
+                            durable::check_told(&self.storage, &self.completed, process.attempt, checkpoint)?;
+                        let view = CheckpointView::read(&self.storage, &metadata)
+                            .map_err(|error| Violation::new("I1 consistency", error))?;
+                        consistency::check(&self.surroundings.input, &self.surroundings.outside, &view)?;
+                    }
+                }
+                Order::Failed(checkpoint) => {
+                    self.coverage.count("checkpoints failed");
+                    self.trace.write(self.now_ms, "master", format_args!("checkpoint {checkpoint} has failed"));
+                }
+                Order::End(end) => {
+                    process.end.get_or_insert(end);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Planted: subtasks are told of a checkpoint when its record is about to be written.
+fn commit_early(process: &mut Process, action: &Action) {
+    if let Action::AppendLog { record: LogRecord::Completed { checkpoint, .. }, .. } = action {
+        process.slots.values_mut().for_each(|slot| slot.send(Control::Complete(*checkpoint)));
+    }
+}
+
+fn describe_control(message: &Control) -> String {
+    match message {
+        Control::Trigger { checkpoint, .. } => format!("take checkpoint {checkpoint}"),
+        Control::Complete(checkpoint) => format!("checkpoint {checkpoint} is complete"),
+        Control::Aborted(checkpoint) => format!("checkpoint {checkpoint} will never complete"),
+        Control::AddSplit(_) => "read another split".to_owned(),
+        Control::NoMoreSplits => "there are no more splits".to_owned(),
+        Control::Finish | Control::Cancel => "stop".to_owned(),
+    }
+}
+
+fn describe_report(report: &Report) -> String {
+    match report {
+        Report::Running(id) => format!("{id} runs"),
+        Report::Ended(id) => format!("{id} has ended"),
+        Report::Settled(id, checkpoint) => format!("{id} has settled checkpoint {checkpoint}"),
+        Report::SplitRequested(id) => format!("{id} wants a split"),
+        Report::Acknowledged(it) => {
+            format!("{} acknowledges checkpoint {} (attempt {})", it.subtask, it.checkpoint, it.attempt)
+        }
+        Report::Declined(it) => {
+            format!("{} declines checkpoint {} (attempt {}): {:?}", it.subtask, it.checkpoint, it.attempt, it.reason)
+        }
+        Report::Failed(id, _) => format!("{id} has failed"),
+        Report::Stopped(id) => format!("{id} has stopped"),
+    }
+}
+
+fn describe_event(event: &Event) -> String {
+    match event {
+        Event::MetadataWritten { checkpoint, .. } => format!("the metadata of checkpoint {checkpoint} is written"),
+        Event::MetadataFailed { checkpoint, .. } => format!("the metadata of checkpoint {checkpoint} is not written"),
+        Event::LogAppended { sequence } => format!("log {sequence} is written"),
+        Event::LogTaken { sequence } => format!("log {sequence} is taken"),
+        Event::LogUnknown { sequence, .. } => format!("nobody knows about log {sequence}"),
+        Event::LogRead { sequence, record } => format!("log {sequence} is {record:?}"),
+        Event::LogReadFailed { sequence, .. } => format!("log {sequence} cannot be read"),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,68 @@
+//! The simulation itself: clean seeds stay clean, planted bugs are caught, and a seed means the same run every time.
+
+use crate::{Coverage, Planted, run, search};
+
+/// Within how many seeds a planted bug must be caught.
+const PLANTED_SEEDS: u64 = 2_000;
+
+fn is_caught(planted: Planted, by: &str) {
+    let run = search(1..=PLANTED_SEEDS, Some(planted), &mut Coverage::default(), |_| ());
+    let run = run.unwrap_or_else(|| panic!("{planted} was not caught within {PLANTED_SEEDS} seeds"));
+    let violation = run.violation.unwrap();
+    assert!(violation.invariant.starts_with(by), "seed {}: {violation}", run.seed);
+}
+
+#[test]
+fn three_hundred_seeds_are_clean() {
+    let mut coverage = Coverage::default();
+    let violated = search(1..=300, None, &mut coverage, |_| ());
+    assert!(violated.is_none(), "{}", violated.map(|run| explain(&run)).unwrap_or_default());
+    for what in ["kills", "checkpoints completed", "restores", "storage failed after", "lost: acknowledgements"] {
+        assert!(coverage.of(what) > 50, "{what} hardly ever happened:\n{coverage}");
+    }
+}
+
+fn explain(run: &crate::Run) -> String {
+    let violation = run.violation.as_ref().map(ToString::to_string).unwrap_or_default();
+    format!("seed {}: {violation}\n{}", run.seed, run.lines.join("\n"))
+}
+
+#[test]
+fn a_seed_means_the_same_run_every_time() {
+    for seed in 1..=40 {
+        let (first, second) = (run(seed, None, true), run(seed, None, true));
+        assert_eq!(first.lines, second.lines, "seed {seed}");
+        assert_eq!(first.trace_hash, second.trace_hash, "seed {seed}");
+        assert_eq!(first.coverage, second.coverage, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_snapshot_taken_after_a_record_behind_the_barrier_is_caught() {
+    is_caught(Planted::SnapshotAfterRecord, "I1");
+}
+
+#[test]
+fn a_barrier_swapped_with_the_record_behind_it_is_caught() {
+    is_caught(Planted::BarrierAfterRecord, "I1");
+}
+
+#[test]
+fn a_barrier_that_overtakes_a_record_is_caught() {
+    is_caught(Planted::BarrierOvertakesRecord, "I2");
+}
+
+#[test]
+fn a_commit_before_the_log_record_is_caught() {
+    is_caught(Planted::CommitBeforeLog, "commits follow checkpoints");
+}
+
+#[test]
+fn a_position_that_is_off_by_one_is_caught() {
+    is_caught(Planted::PositionOffByOne, "I1");
+}
+
+#[test]
+fn a_late_acknowledgement_that_is_counted_is_caught() {
+    is_caught(Planted::LateAcknowledgementCounted, "I");
+}

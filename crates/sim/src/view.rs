@@ -1,0 +1,128 @@
+//! A complete checkpoint as the invariants look at it: decoded from the storage, independently of the restore.
+
+use std::collections::BTreeMap;
+
+use highwater_checkpoint::{CheckpointMetadata, OperatorState, READER_SPLITS, decode_metadata};
+use highwater_state_api::{
+    BincodeSerializer, BoxedError, CheckpointId, KeyedStateHandle, ObjectPath, Serializer, StateHandle, canonical,
+    check,
+};
+
+use crate::job::{COUNT_STATE, COUNTER, SINK, SOURCE, Split, Transaction, read_enumerator};
+use crate::storage::SimStorage;
+
+/// What a complete checkpoint says.
+pub(crate) struct CheckpointView {
+    /// The index of the next record of each split that is not read to its end.
+    pub positions: BTreeMap<u32, u32>,
+    /// The count of each key.
+    pub counts: BTreeMap<u32, u64>,
+    /// The transactions that are not known to be committed.
+    pub transactions: Vec<Transaction>,
+}
+
+/// Reads the metadata of a checkpoint, with everything it names: lengths and checksums are checked.
+pub(crate) fn read_durable(storage: &SimStorage, metadata: &StateHandle) -> Result<CheckpointMetadata, BoxedError> {
+    let decoded = decode_metadata(&read_handle(storage, metadata)?)?;
+    for snapshot in decoded.operators.iter().flat_map(|operator| &operator.subtasks) {
+        for handle in snapshot.handles() {
+            read_handle(storage, handle)?;
+        }
+    }
+    Ok(decoded)
+}
+
+fn read_handle(storage: &SimStorage, handle: &StateHandle) -> Result<bytes::Bytes, BoxedError> {
+    match handle {
+        StateHandle::Inline(bytes) => Ok(bytes.clone()),
+        StateHandle::Object { path, length, checksum } => {
+            let bytes = storage.peek(path).ok_or_else(|| format!("{path} does not exist"))?;
+            check(path, &bytes, *length, *checksum)?;
+            Ok(bytes)
+        }
+        other => Err(format!("a handle of a kind unknown to the simulation: {other:?}").into()),
+    }
+}
+
+impl CheckpointView {
+    /// Decodes a checkpoint. An error says what in it cannot be.
+    pub(crate) fn read(storage: &SimStorage, metadata: &CheckpointMetadata) -> Result<Self, BoxedError> {
+        let operator = |uid: &str| {
+            let found = metadata.operators.iter().find(|operator| operator.uid.as_str() == uid);
+            found.ok_or_else(|| BoxedError::from(format!("operator {uid} is not in the checkpoint")))
+        };
+        Ok(Self {
+            positions: positions(operator(SOURCE)?)?,
+            counts: counts(storage, operator(COUNTER)?)?,
+            transactions: transactions(operator(SINK)?)?,
+        })
+    }
+}
+
+fn positions(source: &OperatorState) -> Result<BTreeMap<u32, u32>, BoxedError> {
+    let enumerator = source.enumerator.as_ref().ok_or("the source has no enumerator state")?;
+    let mut splits = read_enumerator(enumerator)?;
+    for element in elements(source, READER_SPLITS) {
+        let split: Split = BincodeSerializer::default().deserialize(element)?;
+        splits.push(split);
+    }
+    let mut positions = BTreeMap::new();
+    for Split { number, next } in splits {
+        if let Some(other) = positions.insert(number, next) {
+            return Err(format!("split {number} is in it twice, at {other} and at {next}").into());
+        }
+    }
+    Ok(positions)
+}
+
+fn transactions(sink: &OperatorState) -> Result<Vec<Transaction>, BoxedError> {
+    let serializer = BincodeSerializer::default();
+    let read = |element: &bytes::Bytes| {
+        let (_, transaction): (CheckpointId, Transaction) = serializer.deserialize(element)?;
+        Ok(transaction)
+    };
+    elements(sink, "_sink_transactions").map(read).collect()
+}
+
+fn elements<'a>(operator: &'a OperatorState, name: &'a str) -> impl Iterator<Item = &'a bytes::Bytes> {
+    let lists = operator.subtasks.iter().flat_map(|snapshot| &snapshot.lists);
+    lists.filter(move |list| list.name == name).flat_map(|list| &list.elements)
+}
+
+fn counts(storage: &SimStorage, counter: &OperatorState) -> Result<BTreeMap<u32, u64>, BoxedError> {
+    let mut counts = BTreeMap::new();
+    for handle in counter.subtasks.iter().filter_map(|snapshot| snapshot.keyed.as_ref()) {
+        read_counts(storage, handle, &mut counts)?;
+    }
+    Ok(counts)
+}
+
+fn read_counts(
+    storage: &SimStorage,
+    handle: &KeyedStateHandle,
+    counts: &mut BTreeMap<u32, u64>,
+) -> Result<(), BoxedError> {
+    let content = read_handle(storage, &handle.state)?;
+    let serializer = BincodeSerializer::default();
+    for part in &handle.parts {
+        let stream = content.slice(part.offset as usize..(part.offset + part.length) as usize);
+        check(&ObjectPath::new(["part"]), &stream, part.length, part.checksum)?;
+        for section in canonical::sections(stream)? {
+            if handle.tables[usize::from(section.table.0)].name != COUNT_STATE {
+                continue;
+            }
+            let mut entries: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+            section.visit(section.table, part.group, &mut |entry| {
+                entries.push((entry.at.key.to_vec(), entry.value.to_vec()));
+                Ok(())
+            })?;
+            for (key, count) in entries {
+                let (key, count): (u32, u64) = (serializer.deserialize(&key)?, serializer.deserialize(&count)?);
+                if counts.insert(key, count).is_some() {
+                    return Err(format!("key {key} has two counts").into());
+                }
+            }
+        }
+    }
+    Ok(())
+}

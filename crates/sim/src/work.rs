@@ -1,0 +1,96 @@
+//! Storage work in flight: the production's own futures, polled by hand, one storage operation at a time.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use highwater_checkpoint::{Action, Event, LogRecord};
+use highwater_runtime::control::Report;
+use highwater_runtime::{AsyncSnapshot, carry_out};
+use highwater_state_api::{Attempt, JobName};
+
+use crate::storage::SimStorage;
+
+/// What storage work is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The asynchronous half of a snapshot.
+    Snapshot,
+    /// The metadata of a checkpoint.
+    Metadata,
+    /// The record that makes a checkpoint complete.
+    Publication,
+    /// Another record of the log, or reading it.
+    Log,
+    /// Something is deleted.
+    Discard,
+}
+
+/// What storage work results in.
+pub(crate) enum Outcome {
+    /// The answer to an action; discarding has none.
+    Answer(Option<Event>),
+    /// What is reported of a snapshot.
+    Report(Report),
+}
+
+/// Storage work in flight.
+pub(crate) struct Work {
+    /// The attempt that began it.
+    pub attempt: Attempt,
+    /// What it is about.
+    pub kind: Kind,
+    /// What it is about, for the trace.
+    pub name: String,
+    future: Pin<Box<dyn Future<Output = Outcome>>>,
+}
+
+impl Work {
+    /// An action is carried out.
+    pub(crate) fn action(storage: SimStorage, job: JobName, attempt: Attempt, action: Action) -> Self {
+        let (kind, name) = describe(&action);
+        let future = async move { Outcome::Answer(carry_out(&storage, &job, action).await) };
+        Self { attempt, kind, name, future: Box::pin(future) }
+    }
+
+    /// A snapshot is written.
+    pub(crate) fn snapshot(storage: SimStorage, snapshot: AsyncSnapshot) -> Self {
+        let attempt = snapshot.attempt;
+        let name = format!("write the snapshot of {} for checkpoint {}", snapshot.subtask, snapshot.checkpoint);
+        let future = async move { Outcome::Report(snapshot.write(&storage).await) };
+        Self { attempt, kind: Kind::Snapshot, name, future: Box::pin(future) }
+    }
+
+    /// Goes on by one storage operation. Returns what it results in, once it is done.
+    pub(crate) fn go_on(&mut self) -> Option<Outcome> {
+        poll_once(self.future.as_mut())
+    }
+}
+
+/// Polls a future by hand. It must give way only where the storage does: nobody wakes it.
+pub(crate) fn poll_once<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
+    match future.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => Some(done),
+        Poll::Pending => None,
+    }
+}
+
+fn describe(action: &Action) -> (Kind, String) {
+    match action {
+        Action::WriteMetadata { checkpoint, .. } => {
+            (Kind::Metadata, format!("write the metadata of checkpoint {checkpoint}"))
+        }
+        Action::AppendLog { sequence, record: LogRecord::Completed { checkpoint, .. } } => {
+            (Kind::Publication, format!("log {sequence}: checkpoint {checkpoint} is complete"))
+        }
+        Action::AppendLog { sequence, record } => (Kind::Log, format!("log {sequence}: {record:?}")),
+        Action::ReadLog { sequence } => (Kind::Log, format!("read log {sequence}")),
+        Action::DiscardCheckpoint { folder } => (Kind::Discard, format!("discard {folder}")),
+        Action::DiscardState { handles } => {
+            let paths: Vec<_> = handles.iter().filter_map(|handle| handle.object()).map(|path| path.as_str()).collect();
+            (Kind::Discard, format!("discard {}", paths.join(", ")))
+        }
+        Action::TruncateLog { sequences } => (Kind::Discard, format!("truncate log {sequences:?}")),
+        other => unreachable!("{other:?} is not storage work"),
+    }
+}

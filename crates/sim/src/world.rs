@@ -1,0 +1,430 @@
+//! The world: storage and sink that outlive everything, the process that runs the job now, and time.
+//!
+//! First things go wrong, as the seed says; then the world is healed, and the job has to finish.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use highwater_checkpoint::{AttemptFailure, Event, Now};
+use highwater_runtime::control::Report;
+use highwater_runtime::graph::JobGraph;
+use highwater_runtime::restore::{Begun, ClaimedJob, begin_attempt};
+use highwater_runtime::{JobError, MasterEnd, Order, Preparation, Prepared, prepare};
+use highwater_state_api::{Attempt, CheckpointId, JobName, MaxParallelism, RowSettings, StateBackend};
+use highwater_state_kit::HeapStateBackend;
+
+use crate::coverage::Coverage;
+use crate::dice::Dice;
+use crate::invariants::durable::Completed;
+use crate::invariants::ids::Ids;
+use crate::invariants::{Violation, commits, discarded, durable, exactly_once, progress};
+use crate::job::{JOB, Outside, Sleepers, Surroundings, job_graph};
+use crate::planted::Planted;
+use crate::probe::Witness;
+use crate::process::{Process, chain_of};
+use crate::scenario::{FaultRates, Pace, Scenario, Topology};
+use crate::storage::SimStorage;
+use crate::trace::Trace;
+use crate::work::{Kind, Outcome, Work, poll_once};
+
+/// How long a job waits before it is started again in the same process.
+const RESTART_DELAY_MS: u64 = 20;
+/// What a checkpoint may take in attempts that begin in a healed world: time is no enemy there.
+const HEALED_TIMEOUT_MS: u64 = 5_000;
+/// For how many steps a kill is more likely around the publication of a checkpoint, and how much more.
+const TEMPTING_STEPS: u32 = 30;
+const TEMPTATION: u32 = 8;
+/// How many late reports of older attempts are on their way at most.
+const LATE_REPORTS_MAX: usize = 16;
+
+/// A simulated world.
+pub struct World {
+    pub(crate) scenario: Scenario,
+    pub(crate) planted: Option<Planted>,
+    pub(crate) job: JobName,
+    pub(crate) dice: Dice,
+    pub(crate) now_ms: u64,
+    pub(crate) storage: SimStorage,
+    pub(crate) surroundings: Surroundings,
+    pub(crate) faults: FaultRates,
+    pub(crate) trace: Trace,
+    pub(crate) coverage: Coverage,
+    /// Storage work in flight, of this attempt and of earlier ones.
+    pub(crate) works: Vec<Work>,
+    /// Reports of earlier attempts that are still on their way.
+    pub(crate) late: Vec<Report>,
+    pub(crate) completed: Completed,
+    pub(crate) ids: Ids,
+    /// Checkpoints of which subtasks were told, once they were looked at.
+    pub(crate) told: BTreeSet<(Attempt, CheckpointId)>,
+    pub(crate) process: Option<Process>,
+    starting: Option<Starting>,
+    topology: Option<Topology>,
+    kills_left: u32,
+    steps: u64,
+    tempting_steps: u32,
+    healed_at_step: Option<u64>,
+    is_finished: bool,
+    /// Something kept state of this attempt from being deleted.
+    pub(crate) may_leave_behind: bool,
+    in_process_restarts: u64,
+}
+
+/// An attempt that is not running yet.
+struct Starting {
+    graph: Arc<JobGraph>,
+    witness: Witness,
+    future: Pin<Box<dyn Future<Output = Result<Started, JobError>>>>,
+}
+
+enum Started {
+    Finished,
+    Claimed(ClaimedJob, Prepared),
+}
+
+impl World {
+    /// The world of a seed, before anything has happened.
+    pub fn new(seed: u64, planted: Option<Planted>, keeps_all_lines: bool) -> Self {
+        let mut dice = Dice::new(seed);
+        let scenario = Scenario::draw(&mut dice);
+        let faults = scenario.faults;
+        let job = JobName::new(JOB).expect("the name of the job is a name");
+        let storage = SimStorage::new(job.clone(), dice.fork(), faults.storage_before, faults.storage_after);
+        let outside = Outside::new(dice.fork(), faults.commit_before, faults.commit_after);
+        let input = Arc::new(scenario.input.clone());
+        let (sleepers, fails) = (Sleepers::default(), Arc::new(AtomicBool::new(false)));
+        Self {
+            kills_left: scenario.kills_max,
+            scenario,
+            planted,
+            job,
+            dice,
+            now_ms: 0,
+            storage,
+            surroundings: Surroundings { input, outside, sleepers, fails },
+            faults,
+            trace: Trace::new(keeps_all_lines),
+            coverage: Coverage::default(),
+            works: Vec::new(),
+            late: Vec::new(),
+            completed: Completed::default(),
+            ids: Ids::default(),
+            told: BTreeSet::new(),
+            process: None,
+            starting: None,
+            topology: None,
+            steps: 0,
+            tempting_steps: 0,
+            healed_at_step: None,
+            is_finished: false,
+            may_leave_behind: false,
+            in_process_restarts: 0,
+        }
+    }
+
+    /// Runs until the job has finished and everything has been looked at.
+    pub fn run(&mut self) -> Result<(), Violation> {
+        while !self.is_finished {
+            self.steps += 1;
+            self.heal_when_due()?;
+            if self.process.is_none() && self.starting.is_none() {
+                self.start()?;
+            }
+            if !self.strike() {
+                self.step()?;
+            }
+            self.observe()?;
+        }
+        self.coverage.add("steps", self.steps);
+        self.close()
+    }
+
+    /// What was written down so far.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// What happened so far.
+    pub fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
+    pub(crate) fn is_healed(&self) -> bool {
+        self.healed_at_step.is_some()
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        Now { monotonic_ms: self.now_ms, wall_clock_ms: 1_700_000_000_000 + self.now_ms }
+    }
+
+    pub(crate) fn time(&self) -> Duration {
+        Duration::from_millis(self.now_ms)
+    }
+
+    // --- What goes wrong ----------------------------------------------------------------------------------------
+
+    fn heal_when_due(&mut self) -> Result<(), Violation> {
+        if let Some(at) = self.healed_at_step {
+            return progress::check_healed(self.steps - at);
+        }
+        if self.steps > self.scenario.chaos_steps {
+            if self.scenario.heals_with_restart {
+                self.kill();
+            }
+            self.heal();
+        }
+        Ok(())
+    }
+
+    fn heal(&mut self) {
+        self.trace.write(self.now_ms, "world", "healed: nothing goes wrong from here on");
+        self.healed_at_step = Some(self.steps);
+        self.faults = FaultRates::none();
+        (self.scenario.pace, self.scenario.protocol.timeout_ms) = (Pace::even(), HEALED_TIMEOUT_MS);
+        self.storage.heal();
+        self.surroundings.outside.heal();
+        self.surroundings.fails.store(false, Ordering::Relaxed);
+    }
+
+    /// Lets something terrible happen, sometimes. Whether it was that terrible.
+    fn strike(&mut self) -> bool {
+        let is_tempting = self.tempting_steps > 0;
+        self.tempting_steps = self.tempting_steps.saturating_sub(1);
+        let rate = if is_tempting { self.faults.kill * TEMPTATION } else { self.faults.kill };
+        if self.kills_left > 0 && self.dice.chance(rate) {
+            self.kills_left -= 1;
+            self.kill();
+            return true;
+        }
+        if self.process.is_some() && self.dice.chance(self.faults.task_failure) {
+            self.surroundings.fails.store(true, Ordering::Relaxed);
+        }
+        false
+    }
+
+    /// A moment has begun in which a kill would hurt most.
+    pub(crate) fn tempt_fate(&mut self) {
+        self.tempting_steps = TEMPTING_STEPS;
+    }
+
+    /// The process is gone, with everything but what is stored, and what is on its way out of it.
+    fn kill(&mut self) {
+        self.count_kill();
+        self.trace.write(self.now_ms, "world", "the process is killed");
+        // What was sent to the storage may still arrive there; nobody learns of it.
+        for mut work in std::mem::take(&mut self.works) {
+            for _ in 0..self.dice.below(5) {
+                match work.go_on() {
+                    None => {}
+                    Some(Outcome::Report(report)) => {
+                        self.keep_late(report);
+                        break;
+                    }
+                    Some(Outcome::Answer(_)) => break,
+                }
+            }
+        }
+        for report in self.process.take().map(|process| process.reports).unwrap_or_default() {
+            self.keep_late(report);
+        }
+        self.starting = None;
+        self.topology = None;
+        self.surroundings.fails.store(false, Ordering::Relaxed);
+    }
+
+    fn count_kill(&mut self) {
+        self.coverage.count("kills");
+        if self.starting.is_some() {
+            self.coverage.count("kills: during recovery");
+        }
+        let Some(process) = &self.process else { return };
+        if process.master.coordinator().pending().next().is_some() {
+            self.coverage.count("kills: a checkpoint is pending");
+        }
+        if self.works.iter().any(|work| work.kind == Kind::Publication) {
+            self.coverage.count("kills: metadata is written, the log record is not known to be");
+        }
+        let told = |notice: &_| matches!(notice, highwater_runtime::control::Control::Complete(_));
+        if process.slots.values().any(|slot| slot.notices.iter().any(told)) {
+            self.coverage.count("kills: complete, subtasks are being told");
+        }
+    }
+
+    pub(crate) fn keep_late(&mut self, report: Report) {
+        let is_answer = matches!(report, Report::Acknowledged(_) | Report::Declined(_));
+        if is_answer && self.late.len() < LATE_REPORTS_MAX && self.dice.chance(500) {
+            self.late.push(report);
+        }
+    }
+
+    // --- Attempts -----------------------------------------------------------------------------------------------
+
+    fn start(&mut self) -> Result<(), Violation> {
+        let topology = match self.topology {
+            Some(topology) => topology, // the same process tries again
+            None => Scenario::topology(&mut self.dice),
+        };
+        self.topology = Some(topology);
+        self.coverage.count("attempts");
+        self.may_leave_behind = false;
+        self.trace.write(self.now_ms, "world", format_args!("the job is started: {topology:?}"));
+        let witness = Witness::default();
+        let graph = job_graph(&self.scenario, topology, &self.surroundings, &witness, self.planted)
+            .map_err(|error| progress::unexpected(format!("the job cannot be built: {error}")))?;
+        let graph = Arc::new(graph);
+        let is_first = self.completed.newest(1).is_empty();
+        let sets_max_parallelism = is_first || self.scenario.sets_max_parallelism;
+        let max_parallelism = MaxParallelism::new(self.scenario.max_parallelism).ok().filter(|_| sets_max_parallelism);
+        let (storage, job, shared) = (self.storage.clone(), self.job.clone(), graph.clone());
+        let (retain, nonce, hash_seed) = (self.scenario.protocol.retain, self.dice.next(), self.dice.next());
+        let now = self.time();
+        let future = async move {
+            let targets = shared.targets(max_parallelism);
+            let claimed = match begin_attempt(&storage, &job, &targets, retain, nonce).await? {
+                Begun::Finished => return Ok(Started::Finished),
+                Begun::Claimed(claimed) => *claimed,
+            };
+            let state_backend: Arc<dyn StateBackend> = Arc::new(HeapStateBackend);
+            let preparation = Preparation {
+                job: &job,
+                graph: &shared,
+                state_backend: &state_backend,
+                storage: &storage,
+                row_settings: RowSettings { cached_rows_max: 1 << 16, hash_seed },
+                now,
+            };
+            let prepared = prepare(&preparation, &claimed).await?;
+            Ok(Started::Claimed(claimed, prepared))
+        };
+        self.starting = Some(Starting { graph, witness, future: Box::pin(future) });
+        Ok(())
+    }
+
+    pub(crate) fn is_starting(&self) -> bool {
+        self.starting.is_some()
+    }
+
+    /// The start of an attempt goes on by one storage operation.
+    pub(crate) fn go_on_starting(&mut self) -> Result<(), Violation> {
+        let Some(mut starting) = self.starting.take() else { return Ok(()) };
+        let Some(result) = poll_once(starting.future.as_mut()) else {
+            self.starting = Some(starting);
+            return Ok(());
+        };
+        match result {
+            Ok(Started::Finished) => {
+                self.trace.write(self.now_ms, "world", "the log says that the job is finished");
+                self.is_finished = true;
+                Ok(())
+            }
+            Ok(Started::Claimed(claimed, prepared)) => {
+                let restored = claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint);
+                let attempt = claimed.start.attempt;
+                self.tempt_fate();
+                match restored {
+                    Some(checkpoint) => {
+                        self.coverage.count("restores");
+                        self.trace.write(self.now_ms, "master", format_args!("attempt {attempt} from {checkpoint}"));
+                    }
+                    None => self.trace.write(self.now_ms, "master", format_args!("attempt {attempt} from nothing")),
+                }
+                let Starting { graph, witness, .. } = starting;
+                let process = Process::new(&self.scenario, &self.job, &graph, claimed, prepared, witness);
+                self.process = Some(process.map_err(progress::unexpected)?);
+                Ok(())
+            }
+            Err(JobError::Storage(error)) => {
+                self.coverage.count("starts that failed at the storage");
+                self.trace.write(self.now_ms, "master", format_args!("the start failed: {error}"));
+                self.now_ms += RESTART_DELAY_MS;
+                Ok(())
+            }
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                Err(progress::unexpected(format!("the job cannot be started: {error}: {cause}")))
+            }
+        }
+    }
+
+    /// The attempt of a process has ended. In production the same process starts the next one, unless it is done.
+    pub(crate) fn end(&mut self, mut process: Process, end: MasterEnd) -> Result<(), Violation> {
+        let is_finished = matches!(end, MasterEnd::Finished);
+        match end {
+            MasterEnd::Finished => self.trace.write(self.now_ms, "master", "the job is finished"),
+            MasterEnd::TaskFailed(_, error) => {
+                let error = chain_of(&error);
+                self.trace.write(self.now_ms, "master", format_args!("the attempt ends: {error}"));
+                if !error.contains("as the seed says") {
+                    return Err(progress::unexpected(format!("a task failed: {error}")));
+                }
+                self.coverage.count("attempts ended by a task");
+            }
+            MasterEnd::CoordinatorFailed(failure) => {
+                self.trace.write(self.now_ms, "master", format_args!("the attempt ends: {failure}"));
+                let is_fenced = matches!(failure, AttemptFailure::Fenced { .. });
+                if is_fenced {
+                    return Err(progress::unexpected(format!("nobody else runs the job, and {failure}")));
+                }
+                self.coverage.count("attempts ended by their coordinator");
+            }
+        }
+        if !is_finished {
+            for order in process.master.on_event(self.now(), Event::Shutdown) {
+                if let Order::Store(action) = order {
+                    let work = Work::action(self.storage.clone(), self.job.clone(), process.attempt, action);
+                    self.works.push(work);
+                }
+            }
+            self.in_process_restarts += 1;
+            self.now_ms += RESTART_DELAY_MS;
+            self.surroundings.fails.store(false, Ordering::Relaxed);
+        }
+        // Whoever still writes for a checkpoint that has failed will find nobody who deletes it, but the next start.
+        let writes = |work: &Work| matches!(work.kind, Kind::Snapshot | Kind::Metadata);
+        self.may_leave_behind |= self.works.iter().any(writes);
+        process.stop(self.time());
+        for report in std::mem::take(&mut process.reports) {
+            self.keep_late(report);
+        }
+        self.is_finished = is_finished;
+        Ok(())
+    }
+
+    // --- The end ------------------------------------------------------------------------------------------------
+
+    /// The job has finished: what is still on its way arrives, and then everything must be as if nothing had happened.
+    fn close(&mut self) -> Result<(), Violation> {
+        self.storage.heal();
+        self.surroundings.outside.heal();
+        while !self.works.is_empty() {
+            let index = self.dice.below(self.works.len() as u64) as usize;
+            self.go_on_work(index);
+            self.observe()?;
+        }
+        let (input, outside) = (self.surroundings.input.clone(), self.surroundings.outside.clone());
+        commits::check_finished(&input, &outside)?;
+        exactly_once::check(&input, &outside)?;
+        durable::check_retained(&self.storage, &self.completed, self.scenario.protocol.retain)?;
+        if !self.may_leave_behind && self.in_process_restarts == 0 {
+            self.coverage.count("runs without a reason to leave anything behind");
+            discarded::check(&self.storage, &self.job, &self.completed, self.scenario.protocol.retain)?;
+        }
+        // Started again, the finished job does nothing but tidy up.
+        let committed = outside.committed();
+        (self.is_finished, self.topology) = (false, None);
+        self.start()?;
+        while self.is_starting() {
+            self.go_on_starting()?;
+        }
+        self.observe()?;
+        if !self.is_finished || outside.committed() != committed {
+            return Err(progress::unexpected("the finished job did something when it was started again"));
+        }
+        // What was left behind could not be deleted, or came too late: the start has found it.
+        discarded::check(&self.storage, &self.job, &self.completed, self.scenario.protocol.retain)
+    }
+}
