@@ -8,6 +8,7 @@ mod chaos;
 mod check;
 mod ci;
 mod fix;
+mod sim;
 mod stages;
 mod test;
 mod tidy;
@@ -21,6 +22,7 @@ const COMMANDS: &[Entry] = &[
     Entry::of::<fix::Fix>("fix"),
     Entry::of::<test::Test>("test"),
     Entry::of::<tidy::Tidy>("tidy"),
+    Entry::of::<sim::Sim>("sim"),
     Entry::of::<chaos::Chaos>("chaos"),
     Entry::of::<ci::Ci>("ci"),
 ];
