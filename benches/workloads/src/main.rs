@@ -29,11 +29,12 @@ fn main() -> Result<()> {
             keys: options.take("keys", 1_000_000)?,
             operations: options.take("operations", 4_000_000)?,
             passes: options.take("passes", 5)?,
+            only: options.take("only", String::new())?,
         };
         if !workload.is_empty() {
             options.check()?;
         }
-        value_rmw::run(plan)?;
+        value_rmw::run(&plan)?;
     }
     if workload.is_empty() || workload == "keyed_count" {
         let both = options.take("parallelism", 0)?;

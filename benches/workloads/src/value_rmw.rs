@@ -21,13 +21,15 @@ use crate::stream::{event, key};
 const BATCH: u64 = 1024;
 
 /// What is to be measured.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) keys: u64,
     /// Operations in a pass.
     pub(crate) operations: u64,
     /// Measured passes of every contender, in turn, after one to warm up.
     pub(crate) passes: u64,
+    /// Only contenders whose names contain this.
+    pub(crate) only: String,
 }
 
 /// Something that counts.
@@ -40,8 +42,8 @@ trait Contender {
 }
 
 /// Measures and prints a table.
-pub(crate) fn run(plan: Plan) -> Result<()> {
-    let Plan { keys, operations, passes } = plan;
+pub(crate) fn run(plan: &Plan) -> Result<()> {
+    let &Plan { keys, operations, passes, .. } = plan;
     let mut contenders: Vec<(&str, Box<dyn Contender>)> = vec![
         ("hashbrown, one call", Box::new(Bare::new(keys, false))),
         ("hashbrown, batches", Box::new(Bare::new(keys, true))),
@@ -51,6 +53,7 @@ pub(crate) fn run(plan: Plan) -> Result<()> {
         ("keyed state, batches, `modify`", Box::new(Keyed::new(keys, Calls::Batch, Access::Modify)?)),
         ("no state: keys and their hashes only", Box::new(KeysOnly::default())),
     ];
+    contenders.retain(|(name, _)| name.contains(&plan.only));
     // Of each contender, processor and wall nanoseconds an operation, pass by pass.
     let mut measured = vec![(Vec::new(), Vec::new()); contenders.len()];
     for pass in 0..=passes {
