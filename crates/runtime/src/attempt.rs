@@ -9,13 +9,13 @@ use std::time::Duration;
 use highwater_checkpoint::{AttemptFailure, AttemptStart};
 use highwater_state_api::{CheckpointId, MaxParallelism, OperatorUid, RowSettings, SubtaskId};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::build::{AttemptEnvironment, BuiltSubtask, build_subtasks};
 use crate::control::{Control, ControlSender, Report, Reports};
 use crate::driver::{Input, Job};
 use crate::io_pool::{IoPool, PoolExecutor};
-use crate::job::{Command, RunningSubtask};
+use crate::job::{RunningSubtask, Wishes};
 use crate::operator::OperatorContext;
 use crate::prepare::{Contexts, Preparation, Prepared, prepare};
 use crate::restore::{Begun, ClaimedJob, begin_attempt};
@@ -44,7 +44,7 @@ pub(crate) enum AttemptEnd {
 }
 
 /// Runs one attempt to its end. An error means that no task was started.
-pub(crate) async fn run_attempt(job: &Job, commands: &mut mpsc::Receiver<Command>) -> Result<AttemptEnd, JobError> {
+pub(crate) async fn run_attempt(job: &Job, wishes: &mut watch::Receiver<Wishes>) -> Result<AttemptEnd, JobError> {
     let targets = job.targets()?;
     let claimed =
         match begin_attempt(&*job.storage, &job.name, &targets, job.config.retain.max(1), random::nonce()).await? {
@@ -83,8 +83,17 @@ pub(crate) async fn run_attempt(job: &Job, commands: &mut mpsc::Receiver<Command
     drop(sender);
     let controls = running.controls.clone();
     let mut shell = Shell::new(job, start, &max_parallelism, controls, enumerators, pool.clone(), inputs);
-    let end = shell.run(commands).await;
-    running.stop(job, &mut shell).await?;
+    let end = shell.run(wishes).await;
+    let stuck = running.stop(job, &mut shell).await;
+    if let Some(stuck) = stuck {
+        match &end {
+            // What made the attempt fail is what its owner has to know, and the next attempt fences whatever is stuck.
+            AttemptEnd::TaskFailed(..) | AttemptEnd::CoordinatorFailed(_) => {
+                tracing::error!(target: "highwater::job", job = %job.name, %stuck, "left behind");
+            }
+            _ => return Err(JobError::Threads(stuck)),
+        }
+    }
     // Nobody waits for answers any more, so that whatever still has one to give can be done.
     drop(shell);
     // What is still being written or deleted belongs to this attempt and is to be over when the next one begins. If the
@@ -141,10 +150,7 @@ fn start_subtasks(
         };
         match threads::spawn(format!("{}-{id}", job.name), move || task.run()) {
             Ok(thread) => running.threads.push((id, thread)),
-            Err(error) => {
-                running.controls.values().for_each(|control| control.send(Control::Cancel));
-                return Err(JobError::Threads(error.to_string()));
-            }
+            Err(error) => return Err(JobError::Threads(error.to_string())),
         }
     }
     job.board.lock().running = board;
@@ -152,27 +158,36 @@ fn start_subtasks(
 }
 
 impl RunningSubtasks {
-    /// Tells every subtask to stop and waits for the threads.
-    async fn stop(self, job: &Job, shell: &mut Shell<'_>) -> Result<(), JobError> {
-        for control in self.controls.values() {
-            control.send(Control::Cancel);
-        }
+    fn cancel(&self) {
+        self.controls.values().for_each(|control| control.send(Control::Cancel));
+    }
+
+    /// Tells every subtask to stop and waits for the threads. Says which have not stopped, if any.
+    async fn stop(mut self, job: &Job, shell: &mut Shell<'_>) -> Option<String> {
+        self.cancel();
         let expected = self.threads.len();
         if tokio::time::timeout(STOP_DEADLINE, shell.all_stopped(expected)).await.is_err() {
             let stuck = self.threads.iter().filter(|(_, thread)| !thread.is_finished());
             let names: Vec<String> =
                 stuck.map(|(id, _)| format!("{} ({})", job.graph.task_name(id.task as usize), id.subtask)).collect();
-            return Err(JobError::Threads(format!(
+            return Some(format!(
                 "these tasks did not stop within {} s, their code blocks: {}",
                 STOP_DEADLINE.as_secs(),
                 names.join(", ")
-            )));
+            ));
         }
-        for (_, thread) in self.threads {
+        for (_, thread) in self.threads.drain(..) {
             // The thread has said that it is done; a panic in it was reported as the failure of its task.
             let _ = thread.join();
         }
-        Ok(())
+        None
+    }
+}
+
+impl Drop for RunningSubtasks {
+    /// Whatever ends the attempt, no subtask runs on without it.
+    fn drop(&mut self) {
+        self.cancel();
     }
 }
 
@@ -203,7 +218,7 @@ impl SubtaskThread {
         let error = match result {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error,
-            Err(panic) => TaskError::Panic { task: self.name, message: message_of(&*panic) },
+            Err(panic) => TaskError::Panic { task: self.name, message: threads::message_of(&*panic) },
         };
         self.reports.report(Report::Failed(id, error));
     }
@@ -223,9 +238,4 @@ impl SubtaskThread {
             }
         }
     }
-}
-
-fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

@@ -1,17 +1,18 @@
 //! The driver of a job: starts attempts, restarts them, and reports how the job ended.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_checkpoint::{OperatorTarget, RestartDecision, RestartStrategy, Restarter};
 use highwater_state_api::{CheckpointStorage, JobName, MaxParallelism, StateBackend};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{oneshot, watch};
 
 use crate::attempt::{AttemptEnd, run_attempt};
 use crate::clock::{Clock, SystemClock};
 use crate::control::Report;
 use crate::graph::JobGraph;
-use crate::job::{Command, JobHandle, JobOutcome, JobResult, StatusBoard};
+use crate::job::{JobHandle, JobOutcome, JobResult, StatusBoard, Wishes};
 use crate::plan::JobConfig;
 use crate::{JobError, failpoint, threads};
 
@@ -76,19 +77,23 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         .build()
         .map_err(|error| JobError::Threads(error.to_string()))?;
     let (send_result, result) = oneshot::channel();
-    let (commands, receive_commands) = mpsc::channel(16);
+    let (wishes, receive_wishes) = watch::channel(Wishes::default());
     // The runtime lives on a thread of its own, so that a job can be started from asynchronous code too.
     threads::spawn(format!("{}-coordinator", job.name), move || {
-        let result = runtime.block_on(run(&job, receive_commands));
+        // Whatever panics here, the owner of the job hears of it and no subtask is left running.
+        let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(run(&job, receive_wishes))));
+        let result = result.unwrap_or_else(|panic| {
+            Err(JobError::Threads(format!("the coordinator panicked: {}", threads::message_of(&*panic))))
+        });
         // The owner of the job may have dropped its handle.
         let _ = send_result.send(result);
     })
     .map_err(|error| JobError::Threads(error.to_string()))?;
-    Ok(JobHandle { result, commands, board })
+    Ok(JobHandle { result, wishes, board })
 }
 
 /// Runs attempts until one finishes the job or there is to be no other.
-async fn run(job: &Job, mut commands: mpsc::Receiver<Command>) -> Result<JobResult, JobError> {
+async fn run(job: &Job, mut wishes: watch::Receiver<Wishes>) -> Result<JobResult, JobError> {
     let strategy = job.config.restart.unwrap_or(match job.config.checkpoint_interval {
         Some(_) => RestartStrategy::FixedDelay { attempts: DEFAULT_RESTARTS, delay_ms: DEFAULT_RESTART_DELAY_MS },
         None => RestartStrategy::None,
@@ -96,7 +101,7 @@ async fn run(job: &Job, mut commands: mpsc::Receiver<Command>) -> Result<JobResu
     let mut restarter = Restarter::new(strategy);
     let finished = |outcome| Ok(JobResult { outcome, status: job.board.status() });
     loop {
-        let (error, may_restart) = match run_attempt(job, &mut commands).await {
+        let (error, may_restart) = match run_attempt(job, &mut wishes).await {
             Ok(AttemptEnd::Finished) => return finished(JobOutcome::Finished),
             Ok(AttemptEnd::AlreadyFinished) => return finished(JobOutcome::AlreadyFinished),
             Ok(AttemptEnd::Cancelled) => return Err(JobError::Cancelled),
@@ -108,6 +113,8 @@ async fn run(job: &Job, mut commands: mpsc::Receiver<Command>) -> Result<JobResu
                 (JobError::Coordinator(failure), !is_fenced)
             }
             Err(JobError::Storage(error)) => (JobError::Storage(error), true),
+            // What worked once in this process may work again; what never has is a mistake.
+            Err(error @ JobError::Start { .. }) => (error, restarter.failures() > 0),
             Err(error) => (error, false),
         };
         if !may_restart {
@@ -126,18 +133,15 @@ async fn run(job: &Job, mut commands: mpsc::Receiver<Command>) -> Result<JobResu
         job.board.lock().restarting();
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
-            () = cancelled(&mut commands) => return Err(JobError::Cancelled),
+            () = cancelled(&mut wishes) => return Err(JobError::Cancelled),
         }
     }
 }
 
-async fn cancelled(commands: &mut mpsc::Receiver<Command>) {
-    loop {
-        match commands.recv().await {
-            Some(Command::Cancel) => return,
-            Some(Command::TriggerCheckpoint) => {}
-            // The handle was dropped: nobody will cancel any more.
-            None => std::future::pending().await,
-        }
+/// Waits until the job is cancelled.
+pub(crate) async fn cancelled(wishes: &mut watch::Receiver<Wishes>) {
+    if wishes.wait_for(|wishes| wishes.cancelled).await.is_err() {
+        // The handle was dropped: nobody will cancel any more.
+        std::future::pending::<()>().await;
     }
 }

@@ -1,8 +1,10 @@
 //! Where storage is waited for: a bounded pool of threads beside the coordinator's.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use highwater_checkpoint::Decline;
 use highwater_state_api::CheckpointStorage;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -10,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use crate::control::Report;
 use crate::driver::Input;
 use crate::snapshot::{AsyncSnapshot, SnapshotExecutor};
+use crate::threads::message_of;
 
 /// Runs work that waits for storage. Cheap to clone.
 #[derive(Clone)]
@@ -27,18 +30,24 @@ impl IoPool {
         Self { runtime, inputs, outstanding: watch::Sender::new(0) }
     }
 
-    /// Runs work; what it returns goes to the coordinator.
-    pub(crate) fn submit(&self, work: impl Future<Output = Option<Input>> + Send + 'static) {
+    /// Runs work; what it returns goes to the coordinator. When it panics, what `panicked` makes of the message does: every
+    /// piece of work has its answer.
+    pub(crate) fn submit(
+        &self,
+        work: impl Future<Output = Option<Input>> + Send + 'static,
+        panicked: impl FnOnce(String) -> Option<Input> + Send + 'static,
+    ) {
         let (runtime, inputs) = (self.runtime.clone(), self.inputs.clone());
         let done = Outstanding::begin(&self.outstanding);
         // Storage may block its thread, and state is serialised here: neither belongs on the coordinator's thread.
         self.runtime.spawn_blocking(move || {
-            runtime.block_on(async move {
-                if let Some(input) = work.await {
-                    // The coordinator is gone when its attempt is over; then nobody waits for the answer.
-                    let _ = inputs.send(input).await;
-                }
-            });
+            // Nothing of the work is looked at again after a panic.
+            let answer = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work)))
+                .unwrap_or_else(|panic| panicked(format!("panicked: {}", message_of(&*panic))));
+            if let Some(input) = answer {
+                // The coordinator is gone when its attempt is over; then nobody waits for the answer.
+                let _ = inputs.blocking_send(input);
+            }
             drop(done);
         });
     }
@@ -75,9 +84,12 @@ pub(crate) struct PoolExecutor {
 impl SnapshotExecutor for PoolExecutor {
     fn submit(&self, snapshot: AsyncSnapshot) {
         let storage = self.storage.clone();
-        self.pool.submit(async move {
+        let declined = snapshot.decline("");
+        let work = async move {
             let report: Report = snapshot.write(&*storage).await;
             Some(Input::Report(report))
-        });
+        };
+        let panicked = move |message| Some(Input::Report(Report::Declined(Decline { message, ..declined })));
+        self.pool.submit(work, panicked);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use highwater_state_api::{Attempt, CheckpointId, OperatorUid};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{oneshot, watch};
 
 use crate::JobError;
 use crate::metrics::SubtaskMetrics;
@@ -15,15 +15,17 @@ use crate::metrics::SubtaskMetrics;
 #[derive(Debug)]
 pub struct JobHandle {
     pub(crate) result: oneshot::Receiver<Result<JobResult, JobError>>,
-    pub(crate) commands: mpsc::Sender<Command>,
+    pub(crate) wishes: watch::Sender<Wishes>,
     pub(crate) board: Arc<StatusBoard>,
 }
 
-/// What the owner of a job asks of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Command {
-    Cancel,
-    TriggerCheckpoint,
+/// What the owner of a job asks of it. A state and not messages, so that no wish can be lost or be in the way of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Wishes {
+    /// The job is to stop where it is.
+    pub(crate) cancelled: bool,
+    /// How often a checkpoint was asked for.
+    pub(crate) checkpoints: u64,
 }
 
 impl JobHandle {
@@ -34,13 +36,12 @@ impl JobHandle {
 
     /// Asks the job to stop where it is. It goes on from its last checkpoint when it is started again.
     pub fn cancel(&self) {
-        // A full queue means that commands are not read any more or that many are waiting: a job that is ending.
-        let _ = self.commands.try_send(Command::Cancel);
+        self.wishes.send_modify(|wishes| wishes.cancelled = true);
     }
 
-    /// Asks for a checkpoint now.
+    /// Asks for a checkpoint now. Several wishes before it is triggered are one.
     pub fn trigger_checkpoint(&self) {
-        let _ = self.commands.try_send(Command::TriggerCheckpoint);
+        self.wishes.send_modify(|wishes| wishes.checkpoints += 1);
     }
 
     /// How the job stands now.

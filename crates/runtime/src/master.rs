@@ -4,15 +4,17 @@
 //! clock and no storage: in production the shell gives it what comes in and obeys, in a simulation a scheduler does.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 use highwater_checkpoint::{Action, AttemptFailure, Coordinator, EnumeratorState, Event, Now};
-use highwater_state_api::{CheckpointId, OperatorUid, SubtaskId};
+use highwater_state_api::{BoxedError, CheckpointId, OperatorUid, SubtaskId};
 
 use crate::TaskError;
 use crate::control::{Control, Report};
 use crate::graph::AnyEnumerator;
 use crate::split_gate::SplitGate;
+use crate::threads::message_of;
 
 /// The split enumerators, by the index of their task.
 pub type Enumerators = BTreeMap<u32, (OperatorUid, Box<dyn AnyEnumerator>)>;
@@ -154,7 +156,8 @@ impl Master {
 
     fn assign_split(&mut self, subtask: SubtaskId, orders: &mut Vec<Order>) {
         let Some((uid, enumerator)) = self.enumerators.get_mut(&subtask.task) else { return };
-        orders.push(match enumerator.next_split(subtask.subtask) {
+        let next = caught(|| enumerator.next_split(subtask.subtask));
+        orders.push(match next {
             Ok(Some(split)) => Order::Tell(subtask, Control::AddSplit(split)),
             Ok(None) => Order::Tell(subtask, Control::NoMoreSplits),
             Err(source) => {
@@ -168,7 +171,7 @@ impl Master {
         let mut states = Vec::with_capacity(self.enumerators.len());
         let mut failed = None;
         for (task, (uid, enumerator)) in &self.enumerators {
-            match enumerator.snapshot() {
+            match caught(|| enumerator.snapshot()) {
                 Ok(state) => states.push(EnumeratorState { operator: uid.clone(), state: Bytes::from(state) }),
                 Err(source) => failed = Some((*task, TaskError::user(uid, "snapshot its splits")(source))),
             }
@@ -187,4 +190,11 @@ impl Master {
             self.assign_split(subtask, orders);
         }
     }
+}
+
+/// Calls user code that must not take the master down with it.
+fn caught<T>(call: impl FnOnce() -> Result<T, BoxedError>) -> Result<T, BoxedError> {
+    // The enumerator is not looked at again: an error ends the attempt.
+    let result = catch_unwind(AssertUnwindSafe(call));
+    result.unwrap_or_else(|panic| Err(format!("panicked: {}", message_of(&*panic)).into()))
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use highwater_checkpoint::{AttemptStart, Coordinator, CoordinatorConfig, Event};
 use highwater_state_api::{KEY_HASH_ID, MaxParallelism, OperatorUid, SubtaskId};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::attempt::AttemptEnd;
 use crate::control::{ControlSender, Report};
 use crate::driver::{Input, Job};
 use crate::io_pool::IoPool;
-use crate::job::Command;
+use crate::job::Wishes;
 use crate::master::{Enumerators, Master, MasterEnd, Order};
-use crate::storage_work::carry_out;
+use crate::storage_work::{answer_of_failure, carry_out};
 
 /// The shell of one attempt.
 pub(crate) struct Shell<'a> {
@@ -43,7 +43,8 @@ impl<'a> Shell<'a> {
     }
 
     /// Drives the master until the attempt is over.
-    pub(crate) async fn run(&mut self, commands: &mut mpsc::Receiver<Command>) -> AttemptEnd {
+    pub(crate) async fn run(&mut self, wishes: &mut watch::Receiver<Wishes>) -> AttemptEnd {
+        let mut asked = wishes.borrow().checkpoints;
         loop {
             if let Some(end) = self.end.take() {
                 if !matches!(end, AttemptEnd::Finished) {
@@ -55,10 +56,13 @@ impl<'a> Shell<'a> {
             let wait_ms = deadline.map(|deadline| deadline.saturating_sub(self.job.clock.now().monotonic_ms));
             tokio::select! {
                 biased;
-                command = commands.recv(), if !commands.is_closed() => match command {
-                    Some(Command::Cancel) => self.end = Some(AttemptEnd::Cancelled),
-                    Some(Command::TriggerCheckpoint) => self.on_event(Event::TriggerRequested),
-                    None => {}
+                wishes = wish(wishes, asked) => {
+                    if wishes.cancelled {
+                        self.end = Some(AttemptEnd::Cancelled);
+                    } else {
+                        asked = wishes.checkpoints;
+                        self.on_event(Event::TriggerRequested);
+                    }
                 },
                 input = self.inputs.recv() => match input {
                     Some(Input::Event(event)) => self.on_event(event),
@@ -108,7 +112,9 @@ impl<'a> Shell<'a> {
                 Order::Tell(subtask, message) => self.controls[&subtask].send(message),
                 Order::Store(action) => {
                     let (storage, job) = (self.job.storage.clone(), self.job.name.clone());
-                    self.pool.submit(async move { carry_out(&*storage, &job, action).await.map(Input::Event) });
+                    let failed = answer_of_failure(&action);
+                    let work = async move { carry_out(&*storage, &job, action).await.map(Input::Event) };
+                    self.pool.submit(work, |cause| failed(cause).map(Input::Event));
                 }
                 Order::Completed(checkpoint) => {
                     let mut board = self.job.board.lock();
@@ -133,6 +139,15 @@ impl<'a> Shell<'a> {
                 }
             }
         }
+    }
+}
+
+/// Waits for a wish other than the `asked` checkpoints that were asked for before.
+async fn wish(wishes: &mut watch::Receiver<Wishes>, asked: u64) -> Wishes {
+    match wishes.wait_for(|wishes| wishes.cancelled || wishes.checkpoints > asked).await {
+        Ok(wishes) => *wishes,
+        // The handle was dropped: nobody wishes for anything any more.
+        Err(_) => std::future::pending().await,
     }
 }
 

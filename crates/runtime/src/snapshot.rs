@@ -35,6 +35,18 @@ pub trait SnapshotExecutor: Send + Sync {
 }
 
 impl AsyncSnapshot {
+    /// Says that this snapshot could not be written.
+    pub fn decline(&self, message: impl Into<String>) -> Decline {
+        Decline {
+            job: self.job.clone(),
+            attempt: self.attempt,
+            checkpoint: self.checkpoint,
+            subtask: self.subtask,
+            reason: DeclineReason::AsyncFailed,
+            message: message.into(),
+        }
+    }
+
     /// Writes the snapshot and says how it went. What was written for a snapshot that fails stays in the checkpoint's
     /// folder, which is discarded as a whole.
     pub async fn write(self, storage: &dyn CheckpointStorage) -> Report {

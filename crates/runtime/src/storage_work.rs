@@ -4,7 +4,9 @@ use bytes::Bytes;
 use highwater_checkpoint::{
     Action, CheckpointMetadata, Event, decode_log_record, encode_log_record, encode_metadata, paths,
 };
-use highwater_state_api::{BoxedError, CheckpointStorage, JobName, ObjectPath, StateHandle, StorageError};
+use highwater_state_api::{
+    BoxedError, CheckpointId, CheckpointStorage, JobName, ObjectPath, StateHandle, StorageError,
+};
 
 use crate::error::chain_of;
 use crate::failpoint;
@@ -65,6 +67,28 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, action: A
             None
         }
         other => unreachable!("{other:?} is not storage work"),
+    }
+}
+
+/// Makes the event that answers an action whose work came to an unexpected end, if the action has an answer.
+pub(crate) fn answer_of_failure(action: &Action) -> impl FnOnce(String) -> Option<Event> + Send + use<> {
+    enum Failed {
+        Metadata(CheckpointId),
+        Append(u64),
+        Read(u64),
+    }
+    let failed = match action {
+        Action::WriteMetadata { checkpoint, .. } => Some(Failed::Metadata(*checkpoint)),
+        Action::AppendLog { sequence, .. } => Some(Failed::Append(*sequence)),
+        Action::ReadLog { sequence } => Some(Failed::Read(*sequence)),
+        _ => None,
+    };
+    move |cause| {
+        Some(match failed? {
+            Failed::Metadata(checkpoint) => Event::MetadataFailed { checkpoint, cause },
+            Failed::Append(sequence) => Event::LogUnknown { sequence, cause },
+            Failed::Read(sequence) => Event::LogReadFailed { sequence, cause },
+        })
     }
 }
 

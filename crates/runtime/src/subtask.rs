@@ -61,6 +61,7 @@ pub struct Subtask {
     aligner: Aligner,
     checkpoints: SubtaskCheckpoints,
     work: Work,
+    stage: Stage,
     waits_for_split: bool,
     /// The barrier of the newest checkpoint that has come in.
     newest_barrier: Option<Barrier>,
@@ -78,6 +79,14 @@ enum Work {
     /// Timers are firing for this watermark; the input has ended if `last` says so.
     Watermark { watermark: Timestamp, last: bool },
     /// The input has ended and everything is done; only barriers and notifications still come.
+    Ended,
+}
+
+/// What the coordinator has been told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Opened,
+    Running,
     Ended,
 }
 
@@ -102,6 +111,7 @@ impl Subtask {
             aligner,
             checkpoints,
             work: Work::None,
+            stage: Stage::Opened,
             waits_for_split: false,
             newest_barrier: None,
             unsettled: None,
@@ -116,8 +126,22 @@ impl Subtask {
     /// Opens the chain with restored state. Called once, before the first step.
     pub fn open(&mut self, context: impl FnMut(&OperatorUid) -> OperatorContext) -> Result<(), TaskError> {
         self.parts.chain.open(context)?;
-        self.parts.reports.report(Report::Running(self.parts.id));
+        self.report_stage();
         Ok(())
+    }
+
+    /// Reports that the subtask is running, once what was restored is settled, and then that it has ended, once it has.
+    /// Checkpoints are triggered only when every subtask has reported, so that the first complete one of an attempt says
+    /// that every transaction of earlier attempts is committed.
+    fn report_stage(&mut self) {
+        if self.stage == Stage::Opened && self.parts.chain.is_settled() {
+            self.stage = Stage::Running;
+            self.parts.reports.report(Report::Running(self.parts.id));
+        }
+        if self.stage == Stage::Running && self.work == Work::Ended {
+            self.stage = Stage::Ended;
+            self.parts.reports.report(Report::Ended(self.parts.id));
+        }
     }
 
     /// Does what can be done now, within a budget of about `records_max` records. An error ends the subtask.
@@ -130,6 +154,7 @@ impl Subtask {
         }
         if self.parts.chain.next_timer().is_some_and(|timer| timer <= now) {
             self.parts.chain.on_timer(now)?;
+            self.report_stage();
         }
         if self.work == Work::Ended
             && self.parts.chain.is_settled()
@@ -232,7 +257,7 @@ impl Subtask {
             chain.finish(&limits, outputs)?;
             outputs.end();
             self.work = Work::Ended;
-            self.parts.reports.report(Report::Ended(self.parts.id));
+            self.report_stage();
         }
         Ok(Step::Progress)
     }

@@ -1,5 +1,6 @@
 //! The one place where the runtime starts threads, and how a thread waits for its subtask to be woken.
 
+use std::any::Any;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 use std::thread::{self, JoinHandle};
@@ -53,4 +54,10 @@ impl Wake for Parker {
             self.wakes.notify_one();
         }
     }
+}
+
+/// The message of a panic.
+pub(crate) fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

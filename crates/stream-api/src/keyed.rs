@@ -103,7 +103,8 @@ impl<'a, K: Key> KeyedContext<'a, K> {
 
     /// Registers an event-time timer for the current key. Registering it twice fires it once.
     ///
-    /// It fires when the watermark reaches `timestamp`; at once after this call when it already has.
+    /// It fires when the watermark reaches `timestamp`. If it already has, the timer fires when the watermark next moves,
+    /// or, set while timers fire, with these.
     pub fn register_event_time_timer(&mut self, timestamp: Timestamp) -> Result<(), StateError> {
         self.timers.register(self.state, timestamp)
     }

@@ -88,17 +88,11 @@ impl<S: Sink> Operator for SinkOperator<S> {
         let context =
             SinkContext { job: cx.job.clone(), attempt: cx.attempt, subtask: cx.subtask, parallelism: cx.parallelism };
         let writer = self.sink.create_writer(&context).map_err(TaskError::user(&cx.uid, "create its writer"))?;
-        // What was restored is committed before anything else is done, or the attempt fails and another one tries. So
-        // when a checkpoint of this attempt is complete, every transaction of earlier attempts is known to be committed,
-        // whichever subtask it went to.
-        let now = now_of(cx.now);
-        while let Some((id, committed)) = commit_next(&*self.sink, &cx, &mut ledger, now) {
-            committed.map_err(|source| TaskError::Commit { operator: cx.uid.to_string(), source })?;
-            ledger.committed(id);
-        }
-        let cleaned = cx.subtask != 0;
+        let (now, cleaned) = (cx.now, cx.subtask != 0);
         self.opened = Some(Opened { cx, writer, ledger, cleaned });
-        Ok(())
+        // What was restored is committed first. What fails is tried again by the timer, and until it has succeeded the
+        // subtask does not count as running.
+        self.commit(now)
     }
 
     fn accept(&mut self, batch: Box<dyn AnyBatch>) -> Result<(), TaskError> {
@@ -165,11 +159,12 @@ impl<S: Sink> Operator for SinkOperator<S> {
         self.commit(now)?;
         let Opened { cx, cleaned, .. } = opened(&mut self.opened);
         if !*cleaned {
-            // Every subtask has opened, and so has committed what it restored: what is left of earlier attempts is in no
-            // checkpoint.
-            self.sink
-                .abort_earlier_attempts(cx.attempt)
-                .map_err(TaskError::user(&cx.uid, "remove what earlier attempts left"))?;
+            // No checkpoint of this attempt was triggered before every subtask had committed what it restored. So what is
+            // left of earlier attempts is in no checkpoint, and nothing depends on its removal.
+            if let Err(error) = self.sink.abort_earlier_attempts(cx.attempt) {
+                let error = crate::error::chain_of(&*error);
+                tracing::warn!(operator = %cx.uid, error, "what earlier attempts left could not be removed");
+            }
             *cleaned = true;
         }
         Ok(())

@@ -4,6 +4,7 @@
 //! belong to. The queue in order of time beside it is made from that state and never snapshotted.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use highwater_state_api::{Key, KeyHash, KeyedState, KeyedStateStore, MapState, MapStateDescriptor, StateError};
 use highwater_stream_api::{TimerRegistry, Timestamp};
@@ -14,8 +15,8 @@ const TIMER_STATE: &str = "_timer_state/event_user-timers";
 /// The timers of one keyed operator subtask.
 pub(crate) struct EventTimeTimers<K> {
     registered: MapState<i64, ()>,
-    /// Keys in order of time. May hold timers that have been deleted, and some twice: the state decides.
-    queue: BTreeMap<i64, Vec<(K, KeyHash)>>,
+    /// The keys by time and hash: exactly the timers that are registered. Nearly always one key for each entry.
+    queue: BTreeMap<(i64, KeyHash), Vec<K>>,
 }
 
 impl<K: Key> EventTimeTimers<K> {
@@ -23,9 +24,9 @@ impl<K: Key> EventTimeTimers<K> {
     pub(crate) fn open(state: &mut KeyedState) -> Result<Self, StateError> {
         let store: &mut dyn KeyedStateStore = state;
         let registered = store.get_map_state(&MapStateDescriptor::new(TIMER_STATE))?;
-        let mut queue: BTreeMap<i64, Vec<(K, KeyHash)>> = BTreeMap::new();
+        let mut queue: BTreeMap<(i64, KeyHash), Vec<K>> = BTreeMap::new();
         state.for_each_map_entry::<K, i64, ()>(&registered, |key, hash, timestamp, ()| {
-            queue.entry(*timestamp).or_default().push((key.clone(), hash));
+            queue.entry((*timestamp, hash)).or_default().push(key.clone());
         })?;
         Ok(Self { registered, queue })
     }
@@ -36,22 +37,24 @@ impl<K: Key> EventTimeTimers<K> {
         watermark: Timestamp,
         state: &mut KeyedState,
     ) -> Result<Option<Timestamp>, StateError> {
-        while let Some(mut first) = self.queue.first_entry() {
-            let timestamp = *first.key();
-            if Timestamp::from_raw(timestamp) > watermark {
-                return Ok(None);
-            }
-            let Some((key, hash)) = first.get_mut().pop() else {
-                first.remove();
-                continue;
-            };
-            state.set_current_key(&key, hash)?;
-            if self.registered.contains(state, &timestamp)? {
-                self.registered.remove(state, &timestamp)?;
-                return Ok(Some(Timestamp::from_raw(timestamp)));
-            }
+        let Some(mut first) = self.queue.first_entry() else { return Ok(None) };
+        let (timestamp, hash) = *first.key();
+        if Timestamp::from_raw(timestamp) > watermark {
+            return Ok(None);
         }
-        Ok(None)
+        let key = first.get_mut().pop().expect("an entry without a key is removed with its last key");
+        if first.get().is_empty() {
+            first.remove();
+        }
+        state.set_current_key(&key, hash)?;
+        self.registered.remove(state, &timestamp)?;
+        Ok(Some(Timestamp::from_raw(timestamp)))
+    }
+
+    /// How many timers are queued.
+    #[cfg(test)]
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.values().map(Vec::len).sum()
     }
 }
 
@@ -60,15 +63,24 @@ impl<K: Key> TimerRegistry<K> for EventTimeTimers<K> {
         let raw = timestamp.to_raw();
         if !self.registered.contains(state, &raw)? {
             self.registered.put(state, raw, ())?;
-            let key: K = state.current_key::<K>()?.clone();
-            let hash = state.current_key_hash()?;
-            self.queue.entry(raw).or_default().push((key, hash));
+            let key = state.current_key::<K>()?.clone();
+            self.queue.entry((raw, state.current_key_hash()?)).or_default().push(key);
         }
         Ok(())
     }
 
     fn delete(&mut self, state: &mut KeyedState, timestamp: Timestamp) -> Result<(), StateError> {
-        self.registered.remove(state, &timestamp.to_raw())
+        let raw = timestamp.to_raw();
+        self.registered.remove(state, &raw)?;
+        let at = (raw, state.current_key_hash()?);
+        let key = state.current_key::<K>()?;
+        if let Entry::Occupied(mut keys) = self.queue.entry(at) {
+            keys.get_mut().retain(|queued| queued != key);
+            if keys.get().is_empty() {
+                keys.remove();
+            }
+        }
+        Ok(())
     }
 }
 

@@ -98,6 +98,19 @@ fn a_deleted_timer_does_not_fire_and_a_new_one_in_its_place_does() {
 }
 
 #[test]
+fn a_deleted_timer_is_forgotten() {
+    let mut fixture = Fixture::new();
+    fixture.key("a").register(1_000_000);
+    // A time-out that every record puts off.
+    for time in 0..1_000 {
+        fixture.delete(1_000_000 + time).register(1_000_001 + time).register(7).delete(7);
+    }
+    assert_eq!(fixture.timers.queued(), 1);
+    assert_eq!(fixture.fire(i64::MAX), of("a", &[1_001_000]));
+    assert_eq!(fixture.timers.queued(), 0);
+}
+
+#[test]
 fn timers_are_restored_to_the_subtask_that_owns_their_key() {
     let keys = ["a", "b", "c", "d", "e", "f"];
     let mut fixture = Fixture::new();
