@@ -39,7 +39,7 @@ fn with_a_source_that_ends_long_before_the_other() {
     env.from_source(slow).uid("long").sink_to(CollectSink::new(long.clone())).uid("long-sink");
     let handle = env.execute_async().unwrap();
     crate::support::wait_for_checkpoints(&handle, 10);
-    assert_eq!(short.len(), 10, "a source that has ended holds its records back");
+    crate::support::wait_until("the records of the source that has ended are visible", || short.len() == 10);
     assert!(long.len() < 500);
     handle.wait().unwrap();
     assert_eq!((short.len(), long.len()), (10, 500));
@@ -70,12 +70,10 @@ fn and_a_checkpoint_can_be_asked_for() {
     let records = CollectedRecords::default();
     count(&env, 1_000, Some(5_000), &records, |_| Ok(()));
     let handle = env.execute_async().unwrap();
-    while handle.status().records_read == 0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    crate::support::wait_until("a record is read", || handle.status().records_read > 0);
     handle.trigger_checkpoint();
     crate::support::wait_for_checkpoints(&handle, 1);
-    assert!(!records.is_empty(), "what the checkpoint covers is visible");
+    crate::support::wait_until("what the checkpoint covers is visible", || !records.is_empty());
     assert!(records.len() < 1_000);
     handle.wait().unwrap();
     assert_counted(&records, 1_000);

@@ -80,13 +80,18 @@ fn count_right(found: &[Count], expected: &[Count]) -> usize {
     expected.iter().filter(|count| found.iter().filter(|other| other == count).count() == 1).count()
 }
 
-/// Waits until the job has completed `checkpoints` checkpoints, or has ended.
+/// Waits until the job has completed `checkpoints` checkpoints.
 pub(crate) fn wait_for_checkpoints(handle: &JobHandle, checkpoints: u64) {
-    for _ in 0..20_000 {
-        if handle.status().checkpoints_completed >= checkpoints {
+    wait_until("the checkpoints are complete", || handle.status().checkpoints_completed >= checkpoints);
+}
+
+/// Waits until something is true that will be.
+pub(crate) fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
+    for _ in 0..30_000 {
+        if is_true() {
             return;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    panic!("the job has not completed {checkpoints} checkpoints: {:?}", handle.status());
+    panic!("waited in vain until {what}");
 }
