@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod a_cancelled_job_goes_on_at_another_parallelism;
+mod a_changed_job_gives_nothing_to_the_wrong_operator;
 mod a_checkpoint_can_be_declined;
 mod a_commit_that_fails_is_not_forgotten;
 mod a_damaged_or_failing_storage_is_an_error;
@@ -11,3 +12,4 @@ mod a_job_that_cannot_run_is_refused;
 mod a_restored_job_keeps_its_event_time;
 mod jobs_run_where_they_are_started;
 mod support;
+mod user_code_that_panics_does_no_harm_to_the_rest;

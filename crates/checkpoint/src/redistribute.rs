@@ -21,6 +21,9 @@ pub const READER_SPLITS: &str = "_reader_splits";
 pub struct OperatorTarget {
     /// Its uid.
     pub uid: OperatorUid,
+    /// Whether the uid stays the same when the job is changed. Nothing is restored under one that does not: it may have
+    /// been another operator's when the checkpoint was taken.
+    pub is_stable: bool,
     /// The number of subtasks it is to have.
     pub parallelism: u32,
     /// The number of key groups that was set for it; `None` when it was not set, and the checkpoint's is adopted.
@@ -123,7 +126,8 @@ pub fn redistribute(
     metadata: &CheckpointMetadata,
     targets: &[OperatorTarget],
 ) -> Result<Assignment, RedistributeError> {
-    let targets: BTreeMap<&OperatorUid, &OperatorTarget> = targets.iter().map(|target| (&target.uid, target)).collect();
+    let stable = targets.iter().filter(|target| target.is_stable);
+    let targets: BTreeMap<&OperatorUid, &OperatorTarget> = stable.map(|target| (&target.uid, target)).collect();
     let mut uids: Vec<OperatorUid> = metadata
         .operators
         .iter()

@@ -60,7 +60,7 @@ fn metadata(operators: Vec<OperatorState>) -> CheckpointMetadata {
 }
 
 fn target(name: &str, parallelism: u32) -> OperatorTarget {
-    OperatorTarget { uid: uid(name), parallelism, max_parallelism: None }
+    OperatorTarget { uid: uid(name), is_stable: true, parallelism, max_parallelism: None }
 }
 
 fn restore(operator: OperatorState, parallelism: u32) -> RestoredOperator {
@@ -299,4 +299,13 @@ proptest! {
         let expected: Vec<Bytes> = (0..next).map(|element| Bytes::from(format!("{element:03}"))).collect();
         prop_assert_eq!(all, expected);
     }
+}
+
+#[test]
+fn nothing_is_restored_under_a_uid_that_only_counts_the_steps() {
+    let finished = OperatorSnapshot { watermark: Some(i64::MAX), finished: true, ..OperatorSnapshot::default() };
+    let metadata = metadata(vec![operator("map-1", vec![finished])]);
+    let unstable = OperatorTarget { is_stable: false, ..target("map-1", 1) };
+    assert!(redistribute(&metadata, &[unstable]).unwrap().operators.is_empty());
+    assert!(redistribute(&metadata, &[target("map-1", 1)]).unwrap().operators[&uid("map-1")].finished);
 }

@@ -16,6 +16,7 @@ use crate::TaskError;
 #[derive(Debug)]
 pub struct Batch<T> {
     content: Arc<BatchContent<T>>,
+    estimated_bytes: usize,
 }
 
 /// What a batch holds; the vectors have the same length, but for `hashes`, which may be empty.
@@ -31,7 +32,7 @@ pub struct BatchContent<T> {
 
 impl<T> Clone for Batch<T> {
     fn clone(&self) -> Self {
-        Self { content: self.content.clone() }
+        Self { content: self.content.clone(), estimated_bytes: self.estimated_bytes }
     }
 }
 
@@ -45,7 +46,8 @@ impl<T: Data> Batch<T> {
     pub fn keyed(records: Vec<T>, timestamps: Vec<Timestamp>, hashes: Vec<KeyHash>) -> Self {
         debug_assert_eq!(records.len(), timestamps.len());
         debug_assert!(hashes.is_empty() || hashes.len() == records.len());
-        Self { content: Arc::new(BatchContent { records, timestamps, hashes }) }
+        let estimated_bytes = records.len().saturating_mul(estimate_record_bytes(&records) + OVERHEAD_BYTES);
+        Self { content: Arc::new(BatchContent { records, timestamps, hashes }), estimated_bytes }
     }
 
     /// What the batch holds.
@@ -57,6 +59,23 @@ impl<T: Data> Batch<T> {
     pub fn into_content(self) -> BatchContent<T> {
         Arc::unwrap_or_clone(self.content)
     }
+}
+
+/// Memory of a record beside itself: its time and its key hash.
+const OVERHEAD_BYTES: usize = size_of::<Timestamp>() + size_of::<KeyHash>();
+/// How many records are looked at to estimate the size of all.
+const SAMPLES: usize = 4;
+
+/// About how much memory a record takes, judged by a few of them: where it is, or as much as its serialised form if that
+/// is more, which it is when most of the record is on the heap.
+pub(crate) fn estimate_record_bytes<T: Data>(records: &[T]) -> usize {
+    let step = (records.len() / SAMPLES).max(1);
+    let sizes = records.iter().step_by(step).take(SAMPLES).map(|record| {
+        let serialized = bincode::serialized_size(record).unwrap_or(0);
+        usize::try_from(serialized).unwrap_or(usize::MAX).max(size_of::<T>())
+    });
+    let (sum, number) = sizes.fold((0usize, 0usize), |(sum, number), size| (sum.saturating_add(size), number + 1));
+    sum.checked_div(number).unwrap_or(size_of::<T>())
 }
 
 /// A batch of records of any type.
@@ -88,7 +107,7 @@ impl<T: Data> AnyBatch for Batch<T> {
     }
 
     fn estimated_bytes(&self) -> usize {
-        self.content.records.len() * (size_of::<T>() + size_of::<Timestamp>() + size_of::<KeyHash>())
+        self.estimated_bytes
     }
 
     fn share(&self) -> Box<dyn AnyBatch> {

@@ -1,6 +1,7 @@
 //! The job graph: tasks, each a chain of operators with a parallelism, and the edges between them.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -41,6 +42,9 @@ pub struct TaskNode {
 pub struct OperatorNode {
     /// Its identity.
     pub uid: OperatorUid,
+    /// Whether the uid stays the same when the job is changed. Where it only counts the steps, nothing is restored under
+    /// it: it may be another operator's by then.
+    pub is_stable: bool,
     /// Makes it.
     pub factory: OperatorFactory,
     /// The source behind it, if it is one.
@@ -89,12 +93,16 @@ impl JobGraph {
 
     /// What the operators want of a checkpoint. `max_parallelism` is the number of key groups that was set, if it was.
     pub fn targets(&self, max_parallelism: Option<MaxParallelism>) -> Vec<OperatorTarget> {
-        let of_task = |task: &TaskNode| {
-            let parallelism = task.parallelism;
-            let uids: Vec<_> = task.operators.iter().map(|operator| operator.uid.clone()).collect();
-            uids.into_iter().map(move |uid| OperatorTarget { uid, parallelism, max_parallelism })
-        };
-        self.tasks.iter().flat_map(of_task).collect()
+        let mut targets = Vec::new();
+        for TaskNode { parallelism, operators } in &self.tasks {
+            targets.extend(operators.iter().map(|operator| OperatorTarget {
+                uid: operator.uid.clone(),
+                is_stable: operator.is_stable,
+                parallelism: *parallelism,
+                max_parallelism,
+            }));
+        }
+        targets
     }
 
     /// The tasks as a coordinator has to know them. `max_parallelism` has an entry for every operator.
@@ -109,6 +117,22 @@ impl JobGraph {
             operators: task.operators.iter().map(operator).collect(),
         };
         self.tasks.iter().map(task).collect()
+    }
+
+    /// The sources whose records reach an operator, in order.
+    pub fn sources_of(&self, uid: &OperatorUid) -> BTreeSet<&OperatorUid> {
+        let has_operator = |task: &TaskNode| task.operators.iter().any(|operator| operator.uid == *uid);
+        let mut tasks: Vec<usize> = self.tasks.iter().position(has_operator).into_iter().collect();
+        let mut sources = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        while let Some(task) = tasks.pop() {
+            if seen.insert(task) {
+                let head = &self.tasks[task].operators[0];
+                sources.extend(head.source.is_some().then_some(&head.uid));
+                tasks.extend(self.edges.iter().filter(|edge| edge.to == task).map(|edge| edge.from));
+            }
+        }
+        sources
     }
 
     /// The name of a task for people: the uids of its operators.

@@ -4,11 +4,13 @@ use highwater_state_api::{KeyHash, KeyHasher, MaxParallelism, OperatorUid, State
 use highwater_stream_api::{Data, KeySelector, Timestamp};
 
 use crate::TaskError;
-use crate::batch::{AnyBatch, Batch, BatchContent, downcast};
+use crate::batch::{AnyBatch, Batch, BatchContent, downcast, estimate_record_bytes};
 use crate::channel::{Barrier, ChannelSender, Element};
 
-/// How many records a pending batch holds before it is sent.
+/// How many records a pending batch holds at most before it is sent.
 const BATCH_RECORDS_MAX: usize = 1024;
+/// How many bytes of records it holds, about, before it is sent: fewer records when they are large.
+const BATCH_BYTES_MAX: usize = 64 * 1024;
 
 /// One outgoing edge of a subtask.
 pub trait Output: Send {
@@ -127,6 +129,8 @@ pub struct HashOutput<T, S> {
     targets: Vec<u16>,
     channels: Vec<ChannelSender>,
     pending: Vec<BatchContent<T>>,
+    /// How many records a pending batch holds before it is sent, for records as large as the last ones.
+    batch_records_max: usize,
 }
 
 impl<T: Data, S: KeySelector<T>> HashOutput<T, S> {
@@ -140,7 +144,16 @@ impl<T: Data, S: KeySelector<T>> HashOutput<T, S> {
         let pending = channels.iter().map(|_| with_capacity(0)).collect();
         let target_of = |group| max_parallelism.subtask_of(group, channels.len() as u32) as u16;
         let targets = max_parallelism.all().iter().map(target_of).collect();
-        Self { operator, selector, hasher: KeyHasher::default(), max_parallelism, targets, channels, pending }
+        Self {
+            operator,
+            selector,
+            hasher: KeyHasher::default(),
+            max_parallelism,
+            targets,
+            channels,
+            pending,
+            batch_records_max: BATCH_RECORDS_MAX,
+        }
     }
 
     #[inline]
@@ -150,7 +163,7 @@ impl<T: Data, S: KeySelector<T>> HashOutput<T, S> {
         pending.records.push(record);
         pending.timestamps.push(timestamp);
         pending.hashes.push(hash);
-        if pending.records.len() >= BATCH_RECORDS_MAX {
+        if pending.records.len() >= self.batch_records_max {
             send(pending, &self.channels[target]);
         }
     }
@@ -176,6 +189,8 @@ fn send<T: Data>(pending: &mut BatchContent<T>, channel: &ChannelSender) {
 impl<T: Data, S: KeySelector<T>> Output for HashOutput<T, S> {
     fn records(&mut self, batch: Box<dyn AnyBatch>) -> Result<(), TaskError> {
         let BatchContent { records, timestamps, .. } = downcast::<T>(batch)?.into_content();
+        let record_bytes = estimate_record_bytes(&records).max(1);
+        self.batch_records_max = (BATCH_BYTES_MAX / record_bytes).clamp(1, BATCH_RECORDS_MAX);
         for (record, timestamp) in records.into_iter().zip(timestamps) {
             let hash = self
                 .selector

@@ -201,6 +201,7 @@ impl Plan {
                 .map_err(|error| invalid(format!("operator {:?}: {error}", uids[index].as_str())))?;
             let operator = OperatorNode {
                 uid: uids[index].clone(),
+                is_stable: node.uid.is_some() || node.kind.uid != UidRule::Numbered,
                 factory: node.kind.factory.clone(),
                 source: node.kind.source.clone(),
                 sink: node.kind.sink.clone(),

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use highwater_checkpoint::{Assignment, AttemptStart};
 use highwater_state_api::{
-    CheckpointId, CheckpointStorage, JobName, OperatorUid, RowSettings, StateBackend, StorageError, SubtaskId,
+    BoxedError, CheckpointId, CheckpointStorage, JobName, OperatorUid, RowSettings, StateBackend, StorageError,
+    SubtaskId,
 };
 use highwater_stream_api::SinkStart;
 
@@ -46,10 +47,33 @@ pub struct Prepared {
 /// Prepares the attempt that has claimed the job. An error means that nothing runs yet.
 pub async fn prepare(preparation: &Preparation<'_>, claimed: &ClaimedJob) -> Result<Prepared, JobError> {
     let restored = claimed.restored.as_ref();
+    if let Some((checkpoint, assignment)) = restored {
+        check_finished(preparation.graph, assignment)
+            .map_err(|source| JobError::Restore { checkpoint: *checkpoint, source })?;
+    }
     start_sinks(preparation, &claimed.start, restored.map(|(checkpoint, _)| *checkpoint))?;
     let enumerators = create_enumerators(preparation.graph, restored)?;
     let contexts = read_contexts(preparation, claimed).await?;
     Ok(Prepared { enumerators, contexts })
+}
+
+/// Refuses to give records to an operator that has seen the end of its input: it was finished, and its timers have fired
+/// as far as time goes.
+fn check_finished(graph: &JobGraph, assignment: &Assignment) -> Result<(), BoxedError> {
+    let is_finished = |uid: &OperatorUid| assignment.operators.get(uid).is_some_and(|operator| operator.finished);
+    for operator in graph.tasks.iter().flat_map(|task| &task.operators) {
+        if is_finished(&operator.uid)
+            && let Some(source) = graph.sources_of(&operator.uid).into_iter().find(|source| !is_finished(source))
+        {
+            let uid = &operator.uid;
+            return Err(format!(
+                "operator {uid} has seen the end of its input and cannot get records of source {source}, which has not \
+                 ended: give the operator another uid"
+            )
+            .into());
+        }
+    }
+    Ok(())
 }
 
 fn start_sinks(

@@ -50,40 +50,74 @@ pub async fn begin_attempt(
     retain: usize,
     nonce: u64,
 ) -> Result<Begun, JobError> {
-    let start = match claim(storage, job, retain, nonce).await? {
-        Claimed::Finished(orphans) => {
+    for _ in 0..CLAIM_TRIES_MAX {
+        let objects = storage.list(&paths::job_folder(job)).await?;
+        let Some(records) = read_log(storage, job, &objects).await? else { continue };
+        let view = LogView::replay(records, retain).map_err(|error| JobError::Log(error.into()))?;
+        let highest = paths::highest_checkpoint(job, &objects);
+        let (first_checkpoint, record) = claim_record(&view, highest, nonce);
+        // What the attempt takes over, if its claim is the next record.
+        let start = view.start(first_checkpoint);
+        let orphans = orphaned_checkpoints(job, &objects, &start);
+        if view.is_finished() {
+            // What the last attempt failed to delete is still deleted: there will be no other that could.
             delete_orphans(storage, orphans).await;
             return Ok(Begun::Finished);
         }
-        Claimed::Start(start, orphans) => {
+        // Before the claim: a start that cannot go on must not stop a run that can.
+        let Some(restored) = read_latest(storage, job, &view, targets).await? else { continue };
+        if append(storage, job, view.next_sequence(), &record).await? {
             tracing::info!(target: "highwater::job", %job, attempt = %start.attempt, "claimed");
             delete_orphans(storage, orphans).await;
-            start
+            let max_parallelism = max_parallelism(targets, restored.as_ref());
+            return Ok(Begun::Claimed(Box::new(ClaimedJob { start, restored, max_parallelism })));
         }
-    };
-    let restored = match start.retained.last() {
-        None => None,
-        Some(latest) => {
-            let checkpoint = latest.checkpoint;
-            let failed = |source: BoxedError| JobError::Restore { checkpoint, source };
-            let metadata = read_metadata(storage, &latest.metadata).await.map_err(|error| match error {
-                ReadMetadataError::Storage(error) if error.is_transient() => JobError::Storage(error),
-                other => failed(other.into()),
-            })?;
-            let assignment = redistribute(&metadata, targets).map_err(|error| failed(error.into()))?;
-            Some((checkpoint, assignment))
+    }
+    Err(JobError::Log(format!("{CLAIM_TRIES_MAX} times in a row another process was faster").into()))
+}
+
+type Restored = (CheckpointId, Assignment);
+
+/// The newest complete checkpoint, if there is one, and who gets what of it. `None` when it went away meanwhile, which it
+/// does when a running attempt completes another.
+async fn read_latest(
+    storage: &dyn CheckpointStorage,
+    job: &JobName,
+    view: &LogView,
+    targets: &[OperatorTarget],
+) -> Result<Option<Option<Restored>>, JobError> {
+    let Some(latest) = view.latest() else { return Ok(Some(None)) };
+    let checkpoint = latest.checkpoint;
+    let failed = |source: BoxedError| JobError::Restore { checkpoint, source };
+    let metadata = match read_metadata(storage, &latest.metadata).await {
+        Ok(metadata) => metadata,
+        Err(ReadMetadataError::Storage(StorageError::NotFound { path })) => {
+            // Superseded, if the log has gone on meanwhile; otherwise lost.
+            let next = storage.read(&paths::log_record(job, view.next_sequence())).await;
+            return match next {
+                Ok(_) => Ok(None),
+                Err(StorageError::NotFound { .. }) => Err(failed(StorageError::NotFound { path }.into())),
+                Err(error) => Err(error.into()),
+            };
         }
+        Err(ReadMetadataError::Storage(error)) if error.is_transient() => return Err(JobError::Storage(error)),
+        Err(other) => return Err(failed(other.into())),
     };
-    let max_parallelism = targets.iter().map(|target| {
-        let from_checkpoint = restored.as_ref().and_then(|(_, assignment)| assignment.operators.get(&target.uid));
+    let assignment = redistribute(&metadata, targets).map_err(|error| failed(error.into()))?;
+    Ok(Some(Some((checkpoint, assignment))))
+}
+
+/// Number of key groups of every operator: what its state has, or what was set, or what goes with its parallelism.
+fn max_parallelism(targets: &[OperatorTarget], restored: Option<&Restored>) -> BTreeMap<OperatorUid, MaxParallelism> {
+    let of_target = |target: &OperatorTarget| {
+        let from_checkpoint = restored.and_then(|(_, assignment)| assignment.operators.get(&target.uid));
         let groups = from_checkpoint
             .map(|operator| operator.max_parallelism)
             .or(target.max_parallelism)
             .unwrap_or_else(|| MaxParallelism::default_for(target.parallelism));
         (target.uid.clone(), groups)
-    });
-    let max_parallelism = max_parallelism.collect();
-    Ok(Begun::Claimed(Box::new(ClaimedJob { start, restored, max_parallelism })))
+    };
+    targets.iter().map(of_target).collect()
 }
 
 /// Nobody can need them any more. What cannot be deleted now is found again at the next start.
@@ -93,34 +127,6 @@ async fn delete_orphans(storage: &dyn CheckpointStorage, orphans: Vec<ObjectPath
             tracing::warn!(target: "highwater::job", %folder, %error, "what a dead attempt left could not be deleted");
         }
     }
-}
-
-/// Each with the folders that nobody can need any more.
-enum Claimed {
-    /// What the last attempt failed to delete is still deleted: there will be no other that could.
-    Finished(Vec<ObjectPath>),
-    /// With what the attempt takes over.
-    Start(AttemptStart, Vec<ObjectPath>),
-}
-
-async fn claim(storage: &dyn CheckpointStorage, job: &JobName, retain: usize, nonce: u64) -> Result<Claimed, JobError> {
-    for _ in 0..CLAIM_TRIES_MAX {
-        let objects = storage.list(&paths::job_folder(job)).await?;
-        let Some(records) = read_log(storage, job, &objects).await? else { continue };
-        let view = LogView::replay(records, retain).map_err(|error| JobError::Log(error.into()))?;
-        let highest = paths::highest_checkpoint(job, &objects);
-        let (first_checkpoint, record) = claim_record(&view, highest, nonce);
-        if view.is_finished() {
-            // As an attempt would see it that could still begin.
-            return Ok(Claimed::Finished(orphaned_checkpoints(job, &objects, &view.start(first_checkpoint))));
-        }
-        if append(storage, job, view.next_sequence(), &record).await? {
-            let start = view.start(first_checkpoint);
-            let orphans = orphaned_checkpoints(job, &objects, &start);
-            return Ok(Claimed::Start(start, orphans));
-        }
-    }
-    Err(JobError::Log(format!("{CLAIM_TRIES_MAX} times in a row another process claimed the job first").into()))
 }
 
 /// The records of the log; `None` when one went away between the listing and the reading, which a running attempt does

@@ -27,6 +27,9 @@ use crate::snapshot::{AsyncSnapshot, SnapshotExecutor};
 /// How many records may come out of a chain before it yields to the outputs.
 const OUTPUT_RECORDS_MAX: usize = 16 * 1024;
 
+/// How long records may wait in outputs that do not fill a batch, while the subtask has more to do.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(10);
+
 /// What a subtask is made of.
 pub struct SubtaskParts {
     /// The job.
@@ -65,6 +68,8 @@ pub struct Subtask {
     waits_for_split: bool,
     /// The barrier of the newest checkpoint that has come in.
     newest_barrier: Option<Barrier>,
+    /// When what was pending in the outputs was last sent because of its age.
+    flushed_at: Duration,
     /// The newest checkpoint that is known to be complete, until it has been reported as settled.
     unsettled: Option<CheckpointId>,
 }
@@ -114,6 +119,7 @@ impl Subtask {
             stage: Stage::Opened,
             waits_for_split: false,
             newest_barrier: None,
+            flushed_at: Duration::ZERO,
             unsettled: None,
         }
     }
@@ -164,7 +170,13 @@ impl Subtask {
         }
         // Collectors never refuse; so that output stays bounded nothing new is begun while a channel is full.
         if self.work != Work::Ended && self.parts.outputs.is_full() {
+            // What is pending for other channels does not have to wait with the full one.
+            self.parts.outputs.flush();
             return Ok(Step::Waits(None));
+        }
+        if now.saturating_sub(self.flushed_at) >= FLUSH_INTERVAL {
+            self.flushed_at = now;
+            self.parts.outputs.flush();
         }
         let step = match self.work {
             Work::Batch => self.run(now, records_max),

@@ -43,6 +43,11 @@ impl<T> Collector<T> {
         self.records.len()
     }
 
+    /// The records that are waiting.
+    pub fn records(&self) -> &[T] {
+        &self.records
+    }
+
     /// Whether no record is waiting.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()

@@ -13,10 +13,15 @@ use highwater_stream_api::{Collector, Data, PollContext, Polled, SourceReader, T
 use super::element_schema;
 use super::flat_map::{opened, stateless_snapshot, take_batch};
 use crate::TaskError;
-use crate::batch::AnyBatch;
+use crate::batch::{AnyBatch, estimate_record_bytes};
 use crate::operator::{
     FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran, SourceControl,
 };
+
+/// How many bytes of records are read in one poll, about: fewer records when they are large.
+const POLL_BYTES_MAX: usize = 256 * 1024;
+/// How many records are read while nothing is known of their size.
+const FIRST_POLL_RECORDS_MAX: usize = 16;
 
 /// Polls a source reader.
 pub struct SourceOperator<R: SourceReader> {
@@ -28,6 +33,8 @@ pub struct SourceOperator<R: SourceReader> {
     watermark: Timestamp,
     finished: bool,
     records_in: u64,
+    /// How many records to read in one poll, for records as large as the last ones.
+    poll_records_max: usize,
 }
 
 impl<R> SourceOperator<R>
@@ -47,6 +54,7 @@ where
             watermark: Timestamp::MIN,
             finished: false,
             records_in: 0,
+            poll_records_max: FIRST_POLL_RECORDS_MAX,
         }
     }
 
@@ -82,13 +90,17 @@ where
         self.output.set_timestamp(Timestamp::NONE);
         let before = self.output.len();
         let cx = PollContext {
-            records_max: limits.records_max.min(limits.output_max),
+            records_max: limits.records_max.min(limits.output_max).min(self.poll_records_max),
             now: limits.now,
             waker: limits.waker,
         };
         let polled =
             self.reader.poll(&cx, &mut self.output).map_err(TaskError::user(opened(&self.uid), "read records"))?;
         self.records_in += (self.output.len() - before) as u64;
+        if !self.output.is_empty() {
+            let record_bytes = estimate_record_bytes(self.output.records()).max(1);
+            self.poll_records_max = (POLL_BYTES_MAX / record_bytes).max(1);
+        }
         Ok(match polled {
             Polled::More => Ran::More,
             Polled::Idle(until) => Ran::Idle(until),

@@ -1,0 +1,163 @@
+//! A panic in user code, wherever it is called, becomes an error with its message, and leaves nothing running.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use highwater::connectors::{CollectedRecords, SequenceReader, SequenceSplit};
+use highwater::prelude::*;
+use highwater::runtime::TaskError;
+use highwater::stream::{BoxedError, SplitAssignment, SplitEnumerator};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::support::{environment, storage, wait_until};
+
+/// A number whose `Serialize` panics while it is told to.
+#[derive(Clone, Deserialize)]
+struct Grumpy(u64);
+
+static GRUMPY: AtomicBool = AtomicBool::new(false);
+
+impl Serialize for Grumpy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let on_io_thread = std::thread::current().name().is_some_and(|name| name.ends_with("-io"));
+        assert!(!(on_io_thread && GRUMPY.swap(false, Ordering::SeqCst)), "not in the mood");
+        self.0.serialize(serializer)
+    }
+}
+
+#[derive(Default)]
+struct Keeps {
+    last: ValueState<Grumpy>,
+}
+
+impl KeyedProcessFunction<u64, u64> for Keeps {
+    type Out = u64;
+
+    fn initialize_state(&mut self, cx: &mut dyn FunctionInitializationContext) -> Result<()> {
+        let last = ValueStateDescriptor::new("last").opaque_schema("grumpy", 1);
+        self.last = cx.keyed_state_store()?.get_state(&last)?;
+        Ok(())
+    }
+
+    fn process(&mut self, number: u64, cx: &mut KeyedContext<'_, u64>, out: &mut Collector<u64>) -> Result<()> {
+        self.last.update(cx, Grumpy(number))?;
+        out.collect(number);
+        Ok(())
+    }
+}
+
+#[test]
+fn while_a_snapshot_is_written_it_declines_the_checkpoint() {
+    let env = environment("grumpy", storage());
+    env.set_tolerable_checkpoint_failures(5);
+    let records = CollectedRecords::default();
+    GRUMPY.store(true, Ordering::SeqCst);
+    env.from_source(Throttled::new(SequenceSource::new(0..1_000), std::num::NonZeroU64::new(10_000)))
+        .key_by_value(|number| number % 10)
+        .process(Keeps::default)
+        .uid("keeps")
+        .sink_to(CollectSink::new(records.clone()));
+    let result = env.execute().unwrap();
+    assert_eq!((result.status.checkpoints_failed, result.status.restarts), (1, 0));
+    assert_eq!(records.len(), 1_000);
+}
+
+/// Numbers whose enumerator panics when it is asked for its second split.
+struct Panicking(SequenceSource);
+
+struct PanickingEnumerator<E> {
+    inner: E,
+    asked: u64,
+}
+
+impl Source for Panicking {
+    type Out = u64;
+    type Split = SequenceSplit;
+    type Enumerator = PanickingEnumerator<<SequenceSource as Source>::Enumerator>;
+    type Reader = SequenceReader;
+
+    fn create_enumerator(&self) -> Result<Self::Enumerator, BoxedError> {
+        Ok(PanickingEnumerator { inner: self.0.create_enumerator()?, asked: 0 })
+    }
+
+    fn restore_enumerator(&self, state: &[u8]) -> Result<Self::Enumerator, BoxedError> {
+        Ok(PanickingEnumerator { inner: self.0.restore_enumerator(state)?, asked: 0 })
+    }
+
+    fn create_reader(&self, subtask: u32) -> Result<SequenceReader, BoxedError> {
+        self.0.create_reader(subtask)
+    }
+}
+
+impl<E: SplitEnumerator> SplitEnumerator for PanickingEnumerator<E> {
+    type Split = E::Split;
+
+    fn next_split(&mut self, subtask: u32) -> Result<SplitAssignment<E::Split>, BoxedError> {
+        self.asked += 1;
+        assert!(self.asked < 2, "no second split");
+        self.inner.next_split(subtask)
+    }
+
+    fn add_splits_back(&mut self, splits: Vec<E::Split>) {
+        self.inner.add_splits_back(splits);
+    }
+
+    fn snapshot(&self) -> Result<Vec<u8>, BoxedError> {
+        self.inner.snapshot()
+    }
+}
+
+#[test]
+fn in_an_enumerator_it_fails_the_task_and_the_other_tasks_stop() {
+    let env = environment("panicking", storage());
+    env.set_restart_strategy(RestartStrategy::None);
+    let seen = Arc::new(AtomicU64::new(0));
+    let counter = seen.clone();
+    env.from_source(Throttled::new(SequenceSource::new(0..1_000_000), std::num::NonZeroU64::new(10_000)))
+        .uid("endless")
+        .map(move |number| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            number
+        })
+        .sink_to(CollectSink::<u64>::default())
+        .uid("endless-sink");
+    env.from_source(Panicking(SequenceSource::new(0..10).with_splits(2)))
+        .uid("panicking")
+        .sink_to(CollectSink::<u64>::default())
+        .uid("panicking-sink");
+    let JobError::Task { source: TaskError::User { operator, activity, source }, .. } = env.execute().unwrap_err()
+    else {
+        panic!("the task did not fail");
+    };
+    assert_eq!((operator.as_str(), activity), ("panicking", "find the next split"));
+    assert_eq!(source.to_string(), "panicked: no second split");
+    let at_the_end = seen.load(Ordering::SeqCst);
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert_eq!(seen.load(Ordering::SeqCst), at_the_end, "a task runs on although its job has ended");
+}
+
+#[test]
+fn a_cancel_is_never_lost() {
+    for _ in 0..20 {
+        let env = environment("cancelled", storage());
+        let seen = Arc::new(AtomicU64::new(0));
+        let counter = seen.clone();
+        env.from_source(Throttled::new(SequenceSource::new(0..1_000_000), std::num::NonZeroU64::new(10_000)))
+            .map(move |number| {
+                counter.fetch_add(1, Ordering::SeqCst);
+                number
+            })
+            .sink_to(CollectSink::<u64>::default());
+        let handle = env.execute_async().unwrap();
+        for _ in 0..100 {
+            handle.trigger_checkpoint();
+        }
+        handle.cancel();
+        drop(handle);
+        let mut last = u64::MAX;
+        wait_until("the job has stopped", || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::mem::replace(&mut last, seen.load(Ordering::SeqCst)) == last
+        });
+    }
+}
