@@ -112,6 +112,7 @@ fn kill_all(mut plan: Plan, settings: &Settings, directory: &Path, kills: &mut V
         while let Some(kill) = plan.next(round.is_at_its_beginning()) {
             let (ended, killed) = round.kill(kill)?;
             if ended == Ended::Finished {
+                plan.missed();
                 break;
             }
             plan.done();

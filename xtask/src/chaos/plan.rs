@@ -6,6 +6,8 @@ use std::time::Duration;
 
 /// The parallelisms that starts choose among.
 const PARALLELISM_MAX: u32 = 4;
+/// When to kill instead if the end of the job came sooner than the kill.
+const INSTEAD_OF_ENDING: Duration = Duration::from_millis(300);
 
 /// The moment at which a process is to be killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +89,7 @@ impl Plan {
             aims.push(Aim::Pending { nth: random.between(1, 6), after: us(&mut random, 2_000) });
         }
         for _ in 0..kills * 4 / 100 {
-            aims.push(Aim::Ending { after: us(&mut random, 4_000) });
+            aims.push(Aim::Ending { after: us(&mut random, 500) });
         }
         for _ in 0..kills * 6 / 100 {
             aims.push(Aim::Early { after: ms(&mut random, 0, 120) });
@@ -119,6 +121,14 @@ impl Plan {
             self.kills.swap(0, other.unwrap_or(0));
         }
         self.kills.front().copied()
+    }
+
+    /// The job had finished before the next kill could happen. That can be, again and again, only to one that aims at the
+    /// end: it becomes another one.
+    pub(crate) fn missed(&mut self) {
+        if let Some(Kill { aim: aim @ Aim::Ending { .. }, .. }) = self.kills.front_mut() {
+            *aim = Aim::Running { after: INSTEAD_OF_ENDING };
+        }
     }
 
     /// The next kill has happened.
