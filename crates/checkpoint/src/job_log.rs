@@ -54,6 +54,7 @@ pub struct LogView {
     next_sequence: u64,
     claim: Option<Claim>,
     completed: Vec<CompletedCheckpoint>,
+    obsolete: Vec<u64>,
     finished: bool,
 }
 
@@ -115,7 +116,13 @@ impl LogView {
     /// Numbers may be missing: records of checkpoints that are no longer retained are deleted. Claims never are, so
     /// that what is left can still be checked.
     pub fn replay(records: Vec<(u64, LogRecord)>, retain: usize) -> Result<Self, LogError> {
-        let mut view = Self { next_sequence: FIRST_SEQUENCE, claim: None, completed: Vec::new(), finished: false };
+        let mut view = Self {
+            next_sequence: FIRST_SEQUENCE,
+            claim: None,
+            completed: Vec::new(),
+            obsolete: Vec::new(),
+            finished: false,
+        };
         let mut previous = None;
         let mut expected = CheckpointId(1);
         for (sequence, record) in records {
@@ -146,6 +153,9 @@ impl LogView {
             }
         }
         let dropped = view.completed.len().saturating_sub(retain.max(1));
+        let has_successor = |pair: &&[CompletedCheckpoint]| pair[0].attempt == pair[1].attempt;
+        view.obsolete =
+            view.completed.windows(2).take(dropped).filter(has_successor).map(|pair| pair[0].sequence).collect();
         view.completed.drain(..dropped);
         Ok(view)
     }
@@ -176,6 +186,13 @@ impl LogView {
     /// The checkpoint to restore from; `None` when none is complete.
     pub fn latest(&self) -> Option<&CompletedCheckpoint> {
         self.completed.last()
+    }
+
+    /// Numbers of records that no start can need any more and that were not deleted yet, because the attempt that should
+    /// have did not live to do it. The last `Completed` of an attempt is never one of them: whoever wrote it may still
+    /// be reading back whether it did.
+    pub fn obsolete_records(&self) -> &[u64] {
+        &self.obsolete
     }
 
     /// Whether the job has processed all its input, so that there is nothing to start.

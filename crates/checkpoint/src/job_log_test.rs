@@ -124,3 +124,24 @@ fn folders_of_earlier_attempts_that_are_not_retained_are_orphans() {
     let folder = |checkpoint, attempt| paths::checkpoint_folder(&job(), Attempt(attempt), CheckpointId(checkpoint));
     assert_eq!(orphaned_checkpoints(&job(), &listed, &start), [folder(4, 4), folder(5, 3), folder(6, 4)]);
 }
+
+#[test]
+fn records_that_a_dead_attempt_did_not_delete_are_obsolete() {
+    let records = vec![
+        (1, claim(1)),
+        (2, complete(1, 1)),
+        (3, complete(1, 2)),
+        (4, complete(1, 3)),
+        (5, claim(4)),
+        (6, complete(5, 4)),
+        (7, complete(5, 5)),
+        (8, complete(5, 6)),
+    ];
+    let obsolete = |retain| LogView::replay(records.clone(), retain).unwrap().obsolete_records().to_vec();
+    // Not 4: it is the last of its attempt.
+    assert_eq!(obsolete(1), [2, 3, 6, 7]);
+    assert_eq!(obsolete(2), [2, 3, 6]);
+    assert_eq!(obsolete(4), [2, 3]);
+    assert_eq!(obsolete(6), []);
+    assert_eq!(obsolete(9), []);
+}

@@ -61,14 +61,14 @@ pub async fn begin_attempt(
         let orphans = orphaned_checkpoints(job, &objects, &start);
         if view.is_finished() {
             // What the last attempt failed to delete is still deleted: there will be no other that could.
-            delete_orphans(storage, orphans).await;
+            clean_up(storage, job, orphans, &view).await;
             return Ok(Begun::Finished);
         }
         // Before the claim: a start that cannot go on must not stop a run that can.
         let Some(restored) = read_latest(storage, job, &view, targets).await? else { continue };
         if append(storage, job, view.next_sequence(), &record).await? {
             tracing::info!(target: "highwater::job", %job, attempt = %start.attempt, "claimed");
-            delete_orphans(storage, orphans).await;
+            clean_up(storage, job, orphans, &view).await;
             let max_parallelism = max_parallelism(targets, restored.as_ref());
             return Ok(Begun::Claimed(Box::new(ClaimedJob { start, restored, max_parallelism })));
         }
@@ -120,11 +120,21 @@ fn max_parallelism(targets: &[OperatorTarget], restored: Option<&Restored>) -> B
     targets.iter().map(of_target).collect()
 }
 
-/// Nobody can need them any more. What cannot be deleted now is found again at the next start.
-async fn delete_orphans(storage: &dyn CheckpointStorage, orphans: Vec<ObjectPath>) {
+/// Deletes what dead attempts left and nobody can need any more. What cannot be deleted now is found again at the next
+/// start.
+async fn clean_up(storage: &dyn CheckpointStorage, job: &JobName, orphans: Vec<ObjectPath>, view: &LogView) {
+    let warn = |path: &ObjectPath, error: StorageError| {
+        tracing::warn!(target: "highwater::job", %path, %error, "what a dead attempt left could not be deleted");
+    };
     for folder in orphans {
         if let Err(error) = storage.delete_folder(&folder).await {
-            tracing::warn!(target: "highwater::job", %folder, %error, "what a dead attempt left could not be deleted");
+            warn(&folder, error);
+        }
+    }
+    for sequence in view.obsolete_records() {
+        let path = paths::log_record(job, *sequence);
+        if let Err(error) = storage.delete(&path).await {
+            warn(&path, error);
         }
     }
 }
