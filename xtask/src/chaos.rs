@@ -120,11 +120,8 @@ fn kill_all(mut plan: Plan, settings: &Settings, directory: &Path, kills: &mut V
             println!("{:>4}  {killed}", kills.len());
         }
         let is_last = plan.next(false).is_none();
-        let resumed_from = round.finish(plan.last_parallelism)?;
-        println!(
-            "      round {number} finished, the last process resumed from {resumed_from}: {} rows, as in the golden files",
-            settings.golden.rows()
-        );
+        let how = round.finish(plan.last_parallelism)?;
+        println!("      round {number} finished, {how}: {} rows, as in the golden files", settings.golden.rows());
         if is_last {
             return Ok(());
         }

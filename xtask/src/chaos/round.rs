@@ -84,7 +84,7 @@ impl<'a> Round<'a> {
         Ok((ended, killed))
     }
 
-    /// Lets a last process finish the job and checks what it has put out. Returns what that process resumed from.
+    /// Lets a last process finish the job and checks what has been put out. Says what that process began with.
     pub(crate) fn finish(mut self, parallelism: u32) -> Result<String> {
         let mut command = self.command(parallelism);
         let mut process = self.start(&mut command)?;
@@ -92,8 +92,8 @@ impl<'a> Round<'a> {
         let start = self.learn(&mut process)?;
         self.settings.golden.check_finished(&self.directory.join("output"), &self.committed)?;
         Ok(match start {
-            Some(_) => describe_start(start),
-            None => "nothing, the job had finished already".to_owned(),
+            Some(_) => format!("its last process resumed from {}", describe_start(start)),
+            None => "the process before the last one had done all".to_owned(),
         })
     }
 
