@@ -181,6 +181,11 @@ impl CheckpointStorage for FaultyStorage {
         after.apply(self.inner.list(folder).await)
     }
 
+    async fn list_folders(&self, folder: &ObjectPath) -> Result<Vec<ObjectPath>, StorageError> {
+        let after = self.faults.before(Operation::ListFolders, folder)?;
+        after.apply(self.inner.list_folders(folder).await)
+    }
+
     async fn delete(&self, path: &ObjectPath) -> Result<(), StorageError> {
         let after = self.faults.before(Operation::Delete, path)?;
         after.apply(self.inner.delete(path).await)

@@ -21,6 +21,8 @@ pub enum Operation {
     ReadRange,
     /// `CheckpointStorage::list`.
     List,
+    /// `CheckpointStorage::list_folders`.
+    ListFolders,
     /// `CheckpointStorage::delete`.
     Delete,
     /// `CheckpointStorage::delete_folder`.
@@ -39,6 +41,7 @@ impl Operation {
             Self::Read => "read",
             Self::ReadRange => "read range",
             Self::List => "list",
+            Self::ListFolders => "list folders",
             Self::Delete => "delete",
             Self::DeleteFolder => "delete folder",
         }

@@ -129,6 +129,11 @@ impl CheckpointStorage for RecordingStorage {
         self.recording.note(Operation::List, folder, result, |objects| Some(objects.len() as u64))
     }
 
+    async fn list_folders(&self, folder: &ObjectPath) -> Result<Vec<ObjectPath>, StorageError> {
+        let result = self.inner.list_folders(folder).await;
+        self.recording.note(Operation::ListFolders, folder, result, |folders| Some(folders.len() as u64))
+    }
+
     async fn delete(&self, path: &ObjectPath) -> Result<(), StorageError> {
         let result = self.inner.delete(path).await;
         self.recording.note(Operation::Delete, path, result, |()| None)

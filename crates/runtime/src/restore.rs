@@ -51,14 +51,16 @@ pub async fn begin_attempt(
     nonce: u64,
 ) -> Result<Begun, JobError> {
     for _ in 0..CLAIM_TRIES_MAX {
-        let objects = storage.list(&paths::job_folder(job)).await?;
-        let Some(records) = read_log(storage, job, &objects).await? else { continue };
+        let log = storage.list(&paths::log_folder(job)).await?;
+        // Also those of which a killed writer left no object.
+        let folders = storage.list_folders(&paths::job_folder(job)).await?;
+        let Some(records) = read_log(storage, job, &log).await? else { continue };
         let view = LogView::replay(records, retain).map_err(|error| JobError::Log(error.into()))?;
-        let highest = paths::highest_checkpoint(job, &objects);
+        let highest = paths::highest_checkpoint(job, &folders);
         let (first_checkpoint, record) = claim_record(&view, highest, nonce);
         // What the attempt takes over, if its claim is the next record.
         let start = view.start(first_checkpoint);
-        let orphans = orphaned_checkpoints(job, &objects, &start);
+        let orphans = orphaned_checkpoints(job, &folders, &start);
         if view.is_finished() {
             // What the last attempt failed to delete is still deleted: there will be no other that could.
             clean_up(storage, job, orphans, &view).await;

@@ -14,7 +14,9 @@ use std::task::{Context, Poll};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use highwater_checkpoint::{LogRecord, decode_log_record, paths};
-use highwater_state_api::{CheckpointStorage, Checksum, JobName, ObjectPath, StateHandle, StateUpload, StorageError};
+use highwater_state_api::{
+    CheckpointStorage, Checksum, JobName, ObjectPath, StateHandle, StateUpload, StorageError, folders_in,
+};
 
 use crate::dice::Dice;
 
@@ -200,6 +202,10 @@ impl CheckpointStorage for SimStorage {
     async fn list(&self, folder: &ObjectPath) -> Result<Vec<ObjectPath>, StorageError> {
         give_way().await;
         self.look("list", folder, |inner| Ok(inner.under(folder)))
+    }
+
+    async fn list_folders(&self, folder: &ObjectPath) -> Result<Vec<ObjectPath>, StorageError> {
+        Ok(folders_in(folder, &self.list(folder).await?))
     }
 
     async fn delete(&self, path: &ObjectPath) -> Result<(), StorageError> {

@@ -47,5 +47,5 @@ pub use operator_state::{OperatorList, Redistribution};
 pub use rows::TypedRows;
 pub use schema::{Container, Schema, SchemaError, Shape};
 pub use serializer::{BincodeSerializer, Serializer, SerializerError, VALUE_BYTES_MAX};
-pub use storage::{CheckpointStorage, StateUpload, StorageError, check, read_state};
+pub use storage::{CheckpointStorage, StateUpload, StorageError, check, folders_in, read_state};
 pub use store::{KeyedStateStore, Slot};

@@ -2,6 +2,7 @@
 //!
 //! A storage is a set of immutable objects. It knows nothing of checkpoints; layout and order are the protocol's.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use async_trait::async_trait;
@@ -108,6 +109,14 @@ pub trait CheckpointStorage: Send + Sync + fmt::Debug {
     /// A folder that does not exist is empty.
     async fn list(&self, folder: &ObjectPath) -> Result<Vec<ObjectPath>, StorageError>;
 
+    /// The folders directly in a folder, in ascending order of path: those that hold objects, and those in which dead
+    /// writers left something, so that it can be deleted with [`CheckpointStorage::delete_folder`].
+    ///
+    /// The default knows only the former: enough for a storage in which nothing is left by a writer that dies.
+    async fn list_folders(&self, folder: &ObjectPath) -> Result<Vec<ObjectPath>, StorageError> {
+        Ok(folders_in(folder, &self.list(folder).await?))
+    }
+
     /// Deletes an object. Deleting what is not there succeeds: deletes are repeated after a crash.
     async fn delete(&self, path: &ObjectPath) -> Result<(), StorageError>;
 
@@ -116,6 +125,15 @@ pub trait CheckpointStorage: Send + Sync + fmt::Debug {
 
     /// Whether what is written here outlives the process.
     fn is_durable(&self) -> bool;
+}
+
+/// The folders directly in `folder` that hold some of `objects`, in ascending order of path.
+pub fn folders_in(folder: &ObjectPath, objects: &[ObjectPath]) -> Vec<ObjectPath> {
+    let names = objects.iter().filter(|object| object.is_under(folder)).filter_map(|object| {
+        let below = &object.as_str()[folder.as_str().len() + 1..];
+        below.split_once('/').map(|(name, _)| name)
+    });
+    names.collect::<BTreeSet<_>>().into_iter().map(|name| folder.join(name)).collect()
 }
 
 /// Reads the state behind a handle and checks its length and checksum.

@@ -98,24 +98,39 @@ impl FileSystemCheckpointStorage {
     }
 
     fn collect(&self, folder: &ObjectPath, objects: &mut BTreeSet<ObjectPath>) -> io::Result<()> {
-        let path = file_of(self.root(), folder);
-        let entries = match fs::read_dir(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.root().is_dir() => return Ok(()),
+        for (child, is_folder) in self.children(folder)? {
+            if is_folder {
+                self.collect(&child, objects)?;
+            } else {
+                objects.insert(child);
+            }
+        }
+        Ok(())
+    }
+
+    fn subfolders(&self, folder: &ObjectPath) -> io::Result<BTreeSet<ObjectPath>> {
+        let children = self.children(folder)?.into_iter();
+        Ok(children.filter(|(_, is_folder)| *is_folder).map(|(child, _)| child).collect())
+    }
+
+    /// What is directly in a folder under a name that an object or a folder of objects can have, and whether it is a
+    /// folder. A folder that does not exist is empty.
+    fn children(&self, folder: &ObjectPath) -> io::Result<Vec<(ObjectPath, bool)>> {
+        let entries = match fs::read_dir(file_of(self.root(), folder)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.root().is_dir() => return Ok(Vec::new()),
             entries => entries?,
         };
+        let mut children = Vec::new();
         for entry in entries {
             let Some(child) = child_of(folder, &entry?.file_name()) else { continue };
             match fs::metadata(file_of(self.root(), &child)) {
-                Ok(metadata) if metadata.is_dir() => self.collect(&child, objects)?,
-                Ok(_) => {
-                    objects.insert(child);
-                }
+                Ok(metadata) => children.push((child, metadata.is_dir())),
                 // Deleted a moment ago.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(children)
     }
 }
 
@@ -164,6 +179,12 @@ impl CheckpointStorage for FileSystemCheckpointStorage {
         let mut objects = BTreeSet::new();
         self.collect(folder, &mut objects).map_err(|error| StorageError::unavailable("list", folder, error))?;
         Ok(objects.into_iter().collect())
+    }
+
+    /// Also empty folders and those with nothing but temporary files: what a writer that was killed left.
+    async fn list_folders(&self, folder: &ObjectPath) -> Result<Vec<ObjectPath>, StorageError> {
+        let folders = self.subfolders(folder).map_err(|error| StorageError::unavailable("list", folder, error))?;
+        Ok(folders.into_iter().collect())
     }
 
     async fn delete(&self, path: &ObjectPath) -> Result<(), StorageError> {

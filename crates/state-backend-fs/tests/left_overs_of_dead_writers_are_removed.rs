@@ -82,3 +82,20 @@ fn what_others_keep_in_the_folder_is_left_alone() {
     assert_eq!(block_on(storage.list(&object("job"))).unwrap(), [object("job/a")]);
     assert_eq!(names(&folder.path().join("job")), [".nfs0001", ".tmp-folder", "a"]);
 }
+
+#[test]
+fn a_folder_in_which_a_writer_left_nothing_but_a_temporary_file_can_be_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = FileSystemCheckpointStorage::new(directory.path()).unwrap();
+    let job = ObjectPath::new(["job"]);
+    fs::create_dir_all(directory.path().join("job/chk-3-1")).unwrap();
+    fs::write(directory.path().join("job/chk-3-1/.tmp-1-1"), "half of a state").unwrap();
+    fs::create_dir_all(directory.path().join("job/chk-4-1")).unwrap();
+    assert!(pollster::block_on(storage.list(&job)).unwrap().is_empty());
+    let folders = pollster::block_on(storage.list_folders(&job)).unwrap();
+    assert_eq!(folders, [job.join("chk-3-1"), job.join("chk-4-1")]);
+    for folder in folders {
+        pollster::block_on(storage.delete_folder(&folder)).unwrap();
+    }
+    assert_eq!(fs::read_dir(directory.path().join("job")).unwrap().count(), 0);
+}

@@ -118,3 +118,17 @@ pub fn a_folder_can_be_used_again_after_it_was_deleted(factory: Factory<'_>) {
         assert_not_found(&path, test.read(&path));
     }
 }
+
+/// The folders directly in a folder are listed, each once, without what is deeper and without objects.
+pub fn folders_are_listed_by_level(factory: Factory<'_>) {
+    let test = factory();
+    for path in ["job/chk-2/b", "job/chk-2/a/deep/er", "job/chk-1/a", "job/object", "job2/chk-9/a"] {
+        test.created(path);
+    }
+    assert_eq!(test.list_folders("job"), ["job/chk-1", "job/chk-2"]);
+    assert_eq!(test.list_folders("job/chk-2"), ["job/chk-2/a"]);
+    assert!(test.list_folders("job/chk-1").is_empty());
+    assert!(test.list_folders("absent").is_empty());
+    test.delete_folder("job/chk-2").unwrap();
+    assert_eq!(test.list_folders("job"), ["job/chk-1"]);
+}

@@ -81,6 +81,11 @@ impl StorageUnderTest {
         list(&*self.storage, folder)
     }
 
+    fn list_folders(&self, folder: &str) -> Vec<String> {
+        let folders = block_on(self.storage.list_folders(&object(folder)));
+        folders.expect("a folder can be listed, there or not").iter().map(ObjectPath::to_string).collect()
+    }
+
     fn delete(&self, path: &ObjectPath) -> Result<(), StorageError> {
         block_on(self.storage.delete(path))
     }
@@ -193,6 +198,7 @@ suite! { $
     an_absent_folder_is_empty,
     a_listing_does_not_show_unfinished_uploads,
     a_listing_does_not_show_deleted_objects,
+    folders_are_listed_by_level,
     deleting_a_folder_removes_everything_in_it_and_nothing_else,
     deleting_an_absent_folder_succeeds,
     deleting_a_folder_removes_unfinished_uploads,
