@@ -91,10 +91,25 @@ impl<'a> Round<'a> {
         process.finish()?;
         let start = self.learn(&mut process)?;
         self.settings.golden.check_finished(&self.directory.join("output"), &self.committed)?;
+        // A process that was killed when it had finished leaves its last clean-up to the next start.
+        let mut again = self.command(parallelism);
+        self.start(&mut again)?.finish()?;
+        self.check_remains()?;
         Ok(match start {
             Some(_) => format!("its last process resumed from {}", describe_start(start)),
             None => "the process before the last one had done all".to_owned(),
         })
+    }
+
+    /// Only the checkpoint that is retained may be left in the end, whatever was killed while writing or deleting others.
+    fn check_remains(&self) -> Result<()> {
+        let job = self.directory.join("checkpoints/flights");
+        let entries = std::fs::read_dir(&job).with_context(|| job.display().to_string())?;
+        let names: Result<Vec<String>, _> =
+            entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned())).collect();
+        let left: Vec<String> = names?.into_iter().filter(|name| name != "log").collect();
+        ensure!(left.len() == 1, "one checkpoint is retained, and these are left: {}", left.join(", "));
+        Ok(())
     }
 
     fn start(&mut self, command: &mut Command) -> Result<Process> {
