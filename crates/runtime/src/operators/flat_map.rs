@@ -2,11 +2,11 @@
 
 use std::marker::PhantomData;
 
-use highwater_checkpoint::OperatorSnapshot;
 use highwater_state_api::{CheckpointId, OperatorUid};
 use highwater_stream_api::{BoxedError, Collector, Data, Timestamp};
 
 use super::input::Input;
+use super::progress::Progress;
 use crate::TaskError;
 use crate::batch::{AnyBatch, Batch};
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
@@ -17,9 +17,7 @@ pub struct FlatMapOperator<In, Out, F> {
     function: F,
     input: Input<In>,
     output: Collector<Out>,
-    watermark: Timestamp,
-    finished: bool,
-    records_in: u64,
+    progress: Progress,
     of: PhantomData<fn(In) -> Out>,
 }
 
@@ -36,9 +34,7 @@ where
             function,
             input: Input::default(),
             output: Collector::default(),
-            watermark: Timestamp::MIN,
-            finished: false,
-            records_in: 0,
+            progress: Progress::default(),
             of: PhantomData,
         }
     }
@@ -51,10 +47,7 @@ where
     F: FnMut(In, &mut Collector<Out>) -> Result<(), BoxedError> + Send + 'static,
 {
     fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError> {
-        if let Some(restored) = cx.restored {
-            self.watermark = restored.watermark;
-            self.finished = restored.finished;
-        }
+        self.progress.restore(cx.restored.as_ref());
         self.uid = Some(cx.uid);
         Ok(())
     }
@@ -72,21 +65,21 @@ where
                 .map_err(|source| TaskError::user(opened(&self.uid), "process a record")(source))?;
             done += 1;
         }
-        self.records_in += done as u64;
+        self.progress.counts.records_in += done as u64;
         Ok(if self.input.is_done() { Ran::Done } else { Ran::More })
     }
 
     fn advance(&mut self, watermark: Timestamp, _: &Limits<'_>) -> Result<Ran, TaskError> {
-        self.watermark = self.watermark.max(watermark);
+        self.progress.advance(watermark);
         Ok(Ran::Done)
     }
 
     fn watermark(&self) -> Timestamp {
-        self.watermark
+        self.progress.watermark
     }
 
     fn finish(&mut self) -> Result<(), TaskError> {
-        self.finished = true;
+        self.progress.finished = true;
         Ok(())
     }
 
@@ -95,11 +88,11 @@ where
     }
 
     fn freeze(&mut self, _: CheckpointId) -> Result<FrozenOperator, FreezeError> {
-        Ok(FrozenOperator { keyed: None, snapshot: stateless_snapshot(self.watermark, self.finished) })
+        Ok(FrozenOperator { keyed: None, snapshot: self.progress.snapshot() })
     }
 
     fn counts(&self) -> OperatorCounts {
-        OperatorCounts { records_in: self.records_in, late_records: 0 }
+        self.progress.counts
     }
 }
 
@@ -115,10 +108,4 @@ pub(super) fn take_batch<T: Data>(output: &mut Collector<T>) -> Option<Box<dyn A
     }
     let (records, timestamps) = output.take();
     Some(Box::new(Batch::new(records, timestamps)))
-}
-
-/// The snapshot of an operator that has nothing but its watermark.
-pub(super) fn stateless_snapshot(watermark: Timestamp, finished: bool) -> OperatorSnapshot {
-    let watermark = (watermark > Timestamp::MIN).then(|| watermark.to_raw());
-    OperatorSnapshot { keyed: None, lists: Vec::new(), watermark, finished }
 }

@@ -3,21 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_checkpoint::OperatorSnapshot;
 use highwater_state_api::{
     BincodeSerializer, CheckpointId, FunctionInitializationContext, FunctionSnapshotContext, KeyHasher,
     KeyedBackendParameters, KeyedState, KeyedStateStore, SnapshotRequest, StateError,
 };
 use highwater_stream_api::{Collector, Data, KeySelector, KeyedContext, KeyedProcessFunction, Timestamp};
 
-use super::flat_map::{stateless_snapshot, take_batch};
+use super::flat_map::take_batch;
 use super::input::Input;
+use super::progress::Progress;
 use super::timers::EventTimeTimers;
 use crate::TaskError;
 use crate::batch::AnyBatch;
-use crate::operator::{
-    FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran, RestoredOperator,
-};
+use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
 
 /// Calls a keyed function for each record and for each timer that is due.
 pub struct KeyedProcessOperator<In, S, F>
@@ -32,9 +30,7 @@ where
     opened: Option<Opened<S::Key>>,
     input: Input<In>,
     output: Collector<F::Out>,
-    watermark: Timestamp,
-    finished: bool,
-    counts: OperatorCounts,
+    progress: Progress,
 }
 
 /// What exists only once the operator is open.
@@ -59,9 +55,7 @@ where
             opened: None,
             input: Input::default(),
             output: Collector::default(),
-            watermark: Timestamp::MIN,
-            finished: false,
-            counts: OperatorCounts::default(),
+            progress: Progress::default(),
         }
     }
 
@@ -99,10 +93,7 @@ where
             .map_err(failed)?;
         // The restored streams are in the state now; holding them on would hold their memory.
         let restored = cx.restored.take();
-        if let Some(RestoredOperator { watermark, finished, .. }) = &restored {
-            self.watermark = *watermark;
-            self.finished = *finished;
-        }
+        self.progress.restore(restored.as_ref());
         let checkpoint = restored.map(|restored| restored.checkpoint);
         let mut initialization = Initialization { checkpoint, state: &mut state };
         self.function
@@ -133,14 +124,19 @@ where
             let Some((record, timestamp)) = self.input.next() else { break };
             state.select(index);
             self.output.set_timestamp(timestamp);
-            let mut context =
-                KeyedContext::new(state, timers, timestamp, self.watermark, &mut self.counts.late_records);
+            let mut context = KeyedContext::new(
+                state,
+                timers,
+                timestamp,
+                self.progress.watermark,
+                &mut self.progress.counts.late_records,
+            );
             self.function
                 .process(record, &mut context, &mut self.output)
                 .map_err(TaskError::user(&cx.uid, "process a record"))?;
             done += 1;
         }
-        self.counts.records_in += done as u64;
+        self.progress.counts.records_in += done as u64;
         if !self.input.is_done() {
             return Ok(Ran::More);
         }
@@ -150,19 +146,24 @@ where
 
     fn advance(&mut self, watermark: Timestamp, limits: &Limits<'_>) -> Result<Ran, TaskError> {
         // What functions see while timers fire is the new watermark: a timer set at or before it fires in this sweep.
-        self.watermark = self.watermark.max(watermark);
+        self.progress.advance(watermark);
         let Opened { cx, state, timers } = opened(&mut self.opened);
         let mut done = 0;
         let ran = loop {
             if !limits.allow(done, self.output.len()) {
                 break Ran::More;
             }
-            let Some(timestamp) = timers.pop(self.watermark, state).map_err(TaskError::state(&cx.uid))? else {
+            let Some(timestamp) = timers.pop(self.progress.watermark, state).map_err(TaskError::state(&cx.uid))? else {
                 break Ran::Done;
             };
             self.output.set_timestamp(timestamp);
-            let mut context =
-                KeyedContext::new(state, timers, timestamp, self.watermark, &mut self.counts.late_records);
+            let mut context = KeyedContext::new(
+                state,
+                timers,
+                timestamp,
+                self.progress.watermark,
+                &mut self.progress.counts.late_records,
+            );
             self.function
                 .on_timer(timestamp, &mut context, &mut self.output)
                 .map_err(TaskError::user(&cx.uid, "fire a timer"))?;
@@ -173,11 +174,11 @@ where
     }
 
     fn watermark(&self) -> Timestamp {
-        self.watermark
+        self.progress.watermark
     }
 
     fn finish(&mut self) -> Result<(), TaskError> {
-        self.finished = true;
+        self.progress.finished = true;
         Ok(())
     }
 
@@ -191,8 +192,7 @@ where
             .snapshot_state(&mut Snapshot { checkpoint })
             .map_err(|source| FreezeError::Decline(TaskError::user(&cx.uid, "snapshot its state")(source)))?;
         let frozen = state.freeze(&SnapshotRequest { checkpoint }).map_err(TaskError::state(&cx.uid))?;
-        let snapshot: OperatorSnapshot = stateless_snapshot(self.watermark, self.finished);
-        Ok(FrozenOperator { keyed: Some((cx.key_groups(), frozen)), snapshot })
+        Ok(FrozenOperator { keyed: Some((cx.key_groups(), frozen)), snapshot: self.progress.snapshot() })
     }
 
     fn notify_complete(&mut self, checkpoint: CheckpointId, _: Duration) -> Result<(), TaskError> {
@@ -209,7 +209,7 @@ where
     }
 
     fn counts(&self) -> OperatorCounts {
-        self.counts
+        self.progress.counts
     }
 }
 

@@ -3,6 +3,7 @@
 mod flat_map;
 mod input;
 mod keyed_process;
+mod progress;
 mod sink;
 mod source;
 mod timers;

@@ -9,8 +9,8 @@ use highwater_state_api::{BincodeSerializer, CheckpointId, OperatorList, Redistr
 use highwater_stream_api::{CommitError, Sink, SinkContext, SinkWriter, Timestamp};
 
 use super::element_schema;
-use super::flat_map::stateless_snapshot;
 use super::input::Input;
+use super::progress::Progress;
 use crate::batch::AnyBatch;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
 use crate::{TaskError, failpoint};
@@ -23,9 +23,7 @@ pub struct SinkOperator<S: Sink> {
     sink: Arc<S>,
     opened: Option<Opened<S>>,
     input: Input<S::In>,
-    watermark: Timestamp,
-    finished: bool,
-    records_in: u64,
+    progress: Progress,
 }
 
 struct Opened<S: Sink> {
@@ -39,7 +37,7 @@ struct Opened<S: Sink> {
 impl<S: Sink> SinkOperator<S> {
     /// Writes to `sink`.
     pub fn new(sink: Arc<S>) -> Self {
-        Self { sink, opened: None, input: Input::default(), watermark: Timestamp::MIN, finished: false, records_in: 0 }
+        Self { sink, opened: None, input: Input::default(), progress: Progress::default() }
     }
 
     /// Commits everything that may be committed now, in order, until one fails.
@@ -73,8 +71,7 @@ impl<S: Sink> Operator for SinkOperator<S> {
     fn open(&mut self, mut cx: OperatorContext) -> Result<(), TaskError> {
         let mut ledger = CommitLedger::new();
         if let Some(restored) = cx.restored.take() {
-            self.watermark = restored.watermark;
-            self.finished = restored.finished;
+            self.progress.restore(Some(&restored));
             let serializer = BincodeSerializer::default();
             let lists = restored.lists.iter().filter(|list| list.name == TRANSACTIONS_STATE);
             let transactions: Result<Vec<(CheckpointId, S::Transaction)>, _> =
@@ -107,21 +104,21 @@ impl<S: Sink> Operator for SinkOperator<S> {
             writer.write(record, timestamp).map_err(TaskError::user(&cx.uid, "write a record"))?;
             done += 1;
         }
-        self.records_in += done as u64;
+        self.progress.counts.records_in += done as u64;
         Ok(if self.input.is_done() { Ran::Done } else { Ran::More })
     }
 
     fn advance(&mut self, watermark: Timestamp, _: &Limits<'_>) -> Result<Ran, TaskError> {
-        self.watermark = self.watermark.max(watermark);
+        self.progress.advance(watermark);
         Ok(Ran::Done)
     }
 
     fn watermark(&self) -> Timestamp {
-        self.watermark
+        self.progress.watermark
     }
 
     fn finish(&mut self) -> Result<(), TaskError> {
-        self.finished = true;
+        self.progress.finished = true;
         Ok(())
     }
 
@@ -150,7 +147,7 @@ impl<S: Sink> Operator for SinkOperator<S> {
             schema: element_schema::<(CheckpointId, S::Transaction)>(),
             elements,
         };
-        let snapshot = OperatorSnapshot { lists: vec![list], ..stateless_snapshot(self.watermark, self.finished) };
+        let snapshot = OperatorSnapshot { lists: vec![list], ..self.progress.snapshot() };
         Ok(FrozenOperator { keyed: None, snapshot })
     }
 
@@ -184,7 +181,7 @@ impl<S: Sink> Operator for SinkOperator<S> {
     }
 
     fn counts(&self) -> OperatorCounts {
-        OperatorCounts { records_in: self.records_in, late_records: 0 }
+        self.progress.counts
     }
 }
 

@@ -11,7 +11,8 @@ use highwater_state_api::{
 use highwater_stream_api::{Collector, Data, PollContext, Polled, SourceReader, Timestamp};
 
 use super::element_schema;
-use super::flat_map::{opened, stateless_snapshot, take_batch};
+use super::flat_map::{opened, take_batch};
+use super::progress::Progress;
 use crate::TaskError;
 use crate::batch::{AnyBatch, estimate_record_bytes};
 use crate::operator::{
@@ -30,9 +31,7 @@ pub struct SourceOperator<R: SourceReader> {
     output: Collector<R::Out>,
     no_more_splits: bool,
     has_splits: bool,
-    watermark: Timestamp,
-    finished: bool,
-    records_in: u64,
+    progress: Progress,
     /// How many records to read in one poll, for records as large as the last ones.
     poll_records_max: usize,
 }
@@ -51,9 +50,7 @@ where
             output: Collector::default(),
             no_more_splits: false,
             has_splits: false,
-            watermark: Timestamp::MIN,
-            finished: false,
-            records_in: 0,
+            progress: Progress::default(),
             poll_records_max: FIRST_POLL_RECORDS_MAX,
         }
     }
@@ -71,10 +68,7 @@ where
 {
     /// Restored splits are not taken here: they went back to the enumerator, which hands them out anew.
     fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError> {
-        if let Some(restored) = cx.restored {
-            self.watermark = restored.watermark;
-            self.finished = restored.finished;
-        }
+        self.progress.restore(cx.restored.as_ref());
         self.uid = Some(cx.uid);
         Ok(())
     }
@@ -96,7 +90,7 @@ where
         };
         let polled =
             self.reader.poll(&cx, &mut self.output).map_err(TaskError::user(opened(&self.uid), "read records"))?;
-        self.records_in += (self.output.len() - before) as u64;
+        self.progress.counts.records_in += (self.output.len() - before) as u64;
         if !self.output.is_empty() {
             let record_bytes = estimate_record_bytes(self.output.records()).max(1);
             self.poll_records_max = (POLL_BYTES_MAX / record_bytes).max(1);
@@ -112,16 +106,16 @@ where
     }
 
     fn advance(&mut self, watermark: Timestamp, _: &Limits<'_>) -> Result<Ran, TaskError> {
-        self.watermark = self.watermark.max(watermark);
+        self.progress.advance(watermark);
         Ok(Ran::Done)
     }
 
     fn watermark(&self) -> Timestamp {
-        self.watermark
+        self.progress.watermark
     }
 
     fn finish(&mut self) -> Result<(), TaskError> {
-        self.finished = true;
+        self.progress.finished = true;
         Ok(())
     }
 
@@ -144,7 +138,7 @@ where
             schema: element_schema::<R::Split>(),
             elements,
         };
-        let snapshot = OperatorSnapshot { lists: vec![list], ..stateless_snapshot(self.watermark, self.finished) };
+        let snapshot = OperatorSnapshot { lists: vec![list], ..self.progress.snapshot() };
         Ok(FrozenOperator { keyed: None, snapshot })
     }
 
@@ -159,7 +153,7 @@ where
     }
 
     fn counts(&self) -> OperatorCounts {
-        OperatorCounts { records_in: self.records_in, late_records: 0 }
+        self.progress.counts
     }
 }
 

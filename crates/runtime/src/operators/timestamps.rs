@@ -5,8 +5,9 @@ use std::marker::PhantomData;
 use highwater_state_api::CheckpointId;
 use highwater_stream_api::{Collector, Data, Timestamp, WatermarkStrategy};
 
-use super::flat_map::{stateless_snapshot, take_batch};
+use super::flat_map::take_batch;
 use super::input::Input;
+use super::progress::Progress;
 use crate::TaskError;
 use crate::batch::AnyBatch;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
@@ -17,9 +18,7 @@ pub struct TimestampsOperator<T, F> {
     strategy: WatermarkStrategy,
     input: Input<T>,
     output: Collector<T>,
-    watermark: Timestamp,
-    finished: bool,
-    records_in: u64,
+    progress: Progress,
     of: PhantomData<fn(T)>,
 }
 
@@ -31,9 +30,7 @@ impl<T: Data, F: Fn(&T) -> i64 + Send + 'static> TimestampsOperator<T, F> {
             strategy,
             input: Input::default(),
             output: Collector::default(),
-            watermark: Timestamp::MIN,
-            finished: false,
-            records_in: 0,
+            progress: Progress::default(),
             of: PhantomData,
         }
     }
@@ -41,10 +38,7 @@ impl<T: Data, F: Fn(&T) -> i64 + Send + 'static> TimestampsOperator<T, F> {
 
 impl<T: Data, F: Fn(&T) -> i64 + Send + 'static> Operator for TimestampsOperator<T, F> {
     fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError> {
-        if let Some(restored) = cx.restored {
-            self.watermark = restored.watermark;
-            self.finished = restored.finished;
-        }
+        self.progress.restore(cx.restored.as_ref());
         Ok(())
     }
 
@@ -62,27 +56,27 @@ impl<T: Data, F: Fn(&T) -> i64 + Send + 'static> Operator for TimestampsOperator
             self.output.collect_with_timestamp(record, timestamp);
             done += 1;
         }
-        self.records_in += done as u64;
+        self.progress.counts.records_in += done as u64;
         // One less than the earliest time that may still come: a record with the same time as the latest is not late.
         let behind = self.strategy.out_of_orderness_ms().saturating_add(1).saturating_neg();
-        self.watermark = self.watermark.max(latest.plus_millis(behind));
+        self.progress.advance(latest.plus_millis(behind));
         Ok(if self.input.is_done() { Ran::Done } else { Ran::More })
     }
 
     fn advance(&mut self, watermark: Timestamp, _: &Limits<'_>) -> Result<Ran, TaskError> {
         // What comes from upstream says nothing about the times assigned here, but that the input has ended does.
         if watermark == Timestamp::MAX {
-            self.watermark = watermark;
+            self.progress.advance(watermark);
         }
         Ok(Ran::Done)
     }
 
     fn watermark(&self) -> Timestamp {
-        self.watermark
+        self.progress.watermark
     }
 
     fn finish(&mut self) -> Result<(), TaskError> {
-        self.finished = true;
+        self.progress.finished = true;
         Ok(())
     }
 
@@ -91,10 +85,10 @@ impl<T: Data, F: Fn(&T) -> i64 + Send + 'static> Operator for TimestampsOperator
     }
 
     fn freeze(&mut self, _: CheckpointId) -> Result<FrozenOperator, FreezeError> {
-        Ok(FrozenOperator { keyed: None, snapshot: stateless_snapshot(self.watermark, self.finished) })
+        Ok(FrozenOperator { keyed: None, snapshot: self.progress.snapshot() })
     }
 
     fn counts(&self) -> OperatorCounts {
-        OperatorCounts { records_in: self.records_in, late_records: 0 }
+        self.progress.counts
     }
 }
