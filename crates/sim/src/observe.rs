@@ -35,7 +35,10 @@ impl World {
                     LogRecord::Finished { .. } => {
                         commits::check_finished(&self.surroundings.input, &self.surroundings.outside)?;
                     }
-                    LogRecord::Completed { .. } => self.coverage.count("log records of complete checkpoints"),
+                    LogRecord::Completed { .. } => {
+                        self.coverage.count("log records of complete checkpoints");
+                        self.note_completed();
+                    }
                     LogRecord::Claim { .. } => self.coverage.count("claims"),
                 }
             }

@@ -106,7 +106,7 @@ impl World {
         }
         choices.extend((0..process.reports.len()).map(|index| (pace.report, Choice::SnapshotReport(index))));
         choices.extend((0..process.answers.len()).map(|index| (pace.report, Choice::Answer(index))));
-        choices.extend((0..self.late.len()).map(|index| (1, Choice::Late(index))));
+        choices.extend(self.late_choices(process));
         if process.master.next_deadline().is_some_and(|deadline| deadline <= self.now_ms) {
             choices.push((pace.report, Choice::Tick));
         }
@@ -115,6 +115,25 @@ impl World {
         }
         if is_asked {
             choices.push((pace.report, Choice::Request));
+        }
+        choices
+    }
+
+    /// Reports of earlier attempts come when they can do most harm: while a checkpoint of the same id is pending.
+    fn late_choices(&self, process: &Process) -> Vec<(u32, Choice)> {
+        let coordinator = process.master.coordinator();
+        let mut choices = Vec::new();
+        for (index, report) in self.late.iter().enumerate() {
+            let checkpoint = match report {
+                Report::Acknowledged(acknowledgement) => acknowledgement.checkpoint,
+                Report::Declined(decline) => decline.checkpoint,
+                _ => continue,
+            };
+            if coordinator.pending().any(|pending| pending == checkpoint) {
+                choices.push((self.scenario.pace.report * 5, Choice::Late(index)));
+            } else if checkpoint < coordinator.next_checkpoint() {
+                choices.push((1, Choice::Late(index)));
+            }
         }
         choices
     }

@@ -64,6 +64,8 @@ pub struct World {
     pub(crate) process: Option<Process>,
     starting: Option<Starting>,
     topology: Option<Topology>,
+    /// How many subtasks the job had when a checkpoint last completed.
+    topology_of_checkpoint: Option<Topology>,
     kills_left: u32,
     steps: u64,
     tempting_steps: u32,
@@ -117,6 +119,7 @@ impl World {
             process: None,
             starting: None,
             topology: None,
+            topology_of_checkpoint: None,
             steps: 0,
             tempting_steps: 0,
             healed_at_step: None,
@@ -206,6 +209,11 @@ impl World {
         false
     }
 
+    /// A checkpoint of the running attempt is in the log.
+    pub(crate) fn note_completed(&mut self) {
+        self.topology_of_checkpoint = self.topology.or(self.topology_of_checkpoint);
+    }
+
     /// A moment has begun in which a kill would hurt most.
     pub(crate) fn tempt_fate(&mut self) {
         self.tempting_steps = TEMPTING_STEPS;
@@ -256,7 +264,7 @@ impl World {
 
     pub(crate) fn keep_late(&mut self, report: Report) {
         let is_answer = matches!(report, Report::Acknowledged(_) | Report::Declined(_));
-        if is_answer && self.late.len() < LATE_REPORTS_MAX && self.dice.chance(500) {
+        if is_answer && self.late.len() < LATE_REPORTS_MAX && self.dice.chance(800) {
             self.late.push(report);
         }
     }
@@ -328,6 +336,9 @@ impl World {
                 match restored {
                     Some(checkpoint) => {
                         self.coverage.count("restores");
+                        if self.topology != self.topology_of_checkpoint {
+                            self.coverage.count("restores: with other numbers of subtasks");
+                        }
                         self.trace.write(self.now_ms, "master", format_args!("attempt {attempt} from {checkpoint}"));
                     }
                     None => self.trace.write(self.now_ms, "master", format_args!("attempt {attempt} from nothing")),
