@@ -6,7 +6,7 @@
 //! attempt, the asynchronous half of snapshots, storage work. Only threads, clock, storage and sink are the world's own.
 //!
 //! * [`World`] is one such world, [`run`] runs that of a seed, [`search`] those of many.
-//! * [`invariants`] hold in every run; each has a file that says where it comes from.
+//! * A [`Violation`] is what must hold and does not; each invariant has a file that says where it comes from.
 //! * [`Planted`] bugs, in wrappers around the production parts, prove that a violation would be noticed.
 
 mod coverage;
