@@ -107,3 +107,8 @@ pub mod prelude {
         Collector, Data, KeyedContext, KeyedProcessFunction, Result, Sink, Source, Timestamp, WatermarkStrategy,
     };
 }
+
+/// The example of the README, which has to compile.
+#[cfg(all(doctest, feature = "fs"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
