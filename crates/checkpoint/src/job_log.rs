@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use highwater_state_api::{Attempt, CheckpointId, JobName, ObjectPath, StateHandle};
 
+use crate::log_numbers::successor;
 use crate::{LogRecord, paths};
 
 /// Number of the first record of a job.
@@ -123,8 +124,8 @@ impl LogView {
             obsolete: Vec::new(),
             finished: false,
         };
+        let mut claims = Claims::default();
         let mut previous = None;
-        let mut expected = CheckpointId(1);
         for (sequence, record) in records {
             if let Some(previous) = previous.filter(|previous| *previous >= sequence) {
                 return Err(LogError::OutOfOrder { sequence, previous });
@@ -136,36 +137,31 @@ impl LogView {
             previous = Some(sequence);
             match record {
                 LogRecord::Claim { nonce, first_checkpoint } => {
-                    at_least(sequence, expected, first_checkpoint)?;
-                    expected = first_checkpoint;
-                    view.claim = Some(Claim { attempt: Attempt(sequence), nonce, first_checkpoint });
+                    at_least(sequence, claims.expected(), first_checkpoint)?;
+                    claims.add(Claim { attempt: Attempt(sequence), nonce, first_checkpoint });
                 }
                 LogRecord::Completed { attempt, checkpoint, metadata } => {
-                    view.check_attempt(sequence, attempt)?;
-                    at_least(sequence, expected, checkpoint)?;
-                    expected = checkpoint.next();
+                    view.obsolete.extend(claims.confirm(sequence, attempt)?);
+                    at_least(sequence, claims.expected(), checkpoint)?;
+                    claims.expected = Some(checkpoint.next());
                     view.completed.push(CompletedCheckpoint { sequence, attempt, checkpoint, metadata });
                 }
                 LogRecord::Finished { attempt } => {
-                    view.check_attempt(sequence, attempt)?;
+                    view.obsolete.extend(claims.confirm(sequence, attempt)?);
                     view.finished = true;
                 }
             }
         }
+        view.claim = claims.last();
         let dropped = view.completed.len().saturating_sub(retain.max(1));
-        let has_successor = |pair: &&[CompletedCheckpoint]| pair[0].attempt == pair[1].attempt;
-        view.obsolete =
-            view.completed.windows(2).take(dropped).filter(has_successor).map(|pair| pair[0].sequence).collect();
+        // The last of an attempt stays, see `obsolete_records`.
+        let has_next = |pair: &&[CompletedCheckpoint]| pair[0].attempt == pair[1].attempt;
+        view.obsolete.extend(view.completed.windows(2).take(dropped).filter(has_next).map(|pair| pair[0].sequence));
         view.completed.drain(..dropped);
+        let may_go = |sequence: &u64| successor(*sequence).is_some_and(|successor| successor < view.next_sequence);
+        view.obsolete.retain(may_go);
+        view.obsolete.sort_unstable();
         Ok(view)
-    }
-
-    fn check_attempt(&self, sequence: u64, found: Attempt) -> Result<(), LogError> {
-        let expected = self.claim.ok_or(LogError::BeforeClaim { sequence })?.attempt;
-        if found != expected {
-            return Err(LogError::OtherAttempt { sequence, expected, found });
-        }
-        Ok(())
     }
 
     /// Number of the next record.
@@ -208,6 +204,45 @@ impl LogView {
             next_sequence: self.next_sequence + 1,
             retained: self.completed.clone(),
         }
+    }
+}
+
+/// The claims that may be the one that counts.
+///
+/// A claim that was appended to a list of the log that was too old may have fallen into the hole of a deleted record. It is
+/// void: the attempt before it goes on, and its later records say so. A claim is confirmed by a record of its own attempt;
+/// from then on no earlier attempt can have appended anything.
+#[derive(Default)]
+struct Claims {
+    /// The last one that is confirmed, and those after it.
+    open: Vec<Claim>,
+    /// The smallest id that the next checkpoint of a confirmed claim can have.
+    expected: Option<CheckpointId>,
+}
+
+impl Claims {
+    fn last(&self) -> Option<Claim> {
+        self.open.last().copied()
+    }
+
+    /// The smallest id that the next checkpoint can have, whoever takes it.
+    fn expected(&self) -> CheckpointId {
+        let claimed = self.last().map(|claim| claim.first_checkpoint);
+        claimed.max(self.expected).unwrap_or(CheckpointId(1))
+    }
+
+    fn add(&mut self, claim: Claim) {
+        self.open.push(claim);
+    }
+
+    /// Record `sequence` is of `attempt`. Returns the numbers of the claims that are void by that.
+    fn confirm(&mut self, sequence: u64, attempt: Attempt) -> Result<Vec<u64>, LogError> {
+        let last = self.last().ok_or(LogError::BeforeClaim { sequence })?;
+        let found = self.open.iter().position(|claim| claim.attempt == attempt);
+        let found = found.ok_or(LogError::OtherAttempt { sequence, expected: last.attempt, found: attempt })?;
+        let void = self.open.drain(found + 1..).map(|claim| claim.attempt.0).collect();
+        self.open.drain(..found);
+        Ok(void)
     }
 }
 

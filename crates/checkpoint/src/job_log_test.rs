@@ -86,8 +86,8 @@ fn records_that_the_protocol_cannot_have_written_are_refused() {
         error(vec![(1, finish(1))]),
         error(vec![(2, claim(1)), (2, complete(2, 1))]),
         error(vec![(2, claim(1)), (1, claim(1))]),
-        error(vec![(1, claim(1)), (2, claim(2)), (3, complete(1, 2))]),
-        error(vec![(1, claim(1)), (2, claim(2)), (3, finish(1))]),
+        error(vec![(1, claim(1)), (2, claim(2)), (3, complete(2, 2)), (4, complete(1, 3))]),
+        error(vec![(1, claim(1)), (2, claim(2)), (3, complete(2, 2)), (4, finish(1))]),
         error(vec![(1, claim(1)), (2, complete(7, 1))]),
         error(vec![(1, claim(1)), (2, complete(1, 3)), (3, complete(1, 3))]),
         error(vec![(1, claim(1)), (2, complete(1, 3)), (3, complete(1, 2))]),
@@ -127,7 +127,7 @@ fn folders_of_earlier_attempts_that_are_not_retained_are_orphans() {
 
 #[test]
 fn records_that_a_dead_attempt_did_not_delete_are_obsolete() {
-    let records = vec![
+    let mut records = vec![
         (1, claim(1)),
         (2, complete(1, 1)),
         (3, complete(1, 2)),
@@ -135,13 +135,32 @@ fn records_that_a_dead_attempt_did_not_delete_are_obsolete() {
         (5, claim(4)),
         (6, complete(5, 4)),
         (7, complete(5, 5)),
-        (8, complete(5, 6)),
+        (63, complete(5, 6)),
     ];
-    let obsolete = |retain| LogView::replay(records.clone(), retain).unwrap().obsolete_records().to_vec();
-    // Not 4: it is the last of its attempt.
-    assert_eq!(obsolete(1), [2, 3, 6, 7]);
-    assert_eq!(obsolete(2), [2, 3, 6]);
-    assert_eq!(obsolete(4), [2, 3]);
-    assert_eq!(obsolete(6), []);
-    assert_eq!(obsolete(9), []);
+    let obsolete =
+        |records: &Vec<_>, retain| LogView::replay(records.clone(), retain).unwrap().obsolete_records().to_vec();
+    assert_eq!(obsolete(&records, 1), [], "their successor is not in the log yet");
+    records.push((64, complete(5, 7)));
+    // Not 4: it is the last of its attempt. Not 64, before 4096 is there.
+    assert_eq!(obsolete(&records, 1), [2, 3, 6, 7, 63]);
+    assert_eq!(obsolete(&records, 2), [2, 3, 6, 7]);
+    assert_eq!(obsolete(&records, 4), [2, 3]);
+    assert_eq!(obsolete(&records, 9), []);
+}
+
+#[test]
+fn a_claim_that_fell_into_the_hole_of_a_deleted_record_is_void() {
+    // Attempt 1 has completed 69 checkpoints and deleted what it may. Somebody whose list ended with record 5 claimed the
+    // job under 6; attempt 1 never met that claim and goes on.
+    let mut records = vec![(1, claim(1)), (6, claim(6)), (64, complete(1, 63)), (70, complete(1, 69))];
+    let view = LogView::replay(records.clone(), 1).unwrap();
+    assert_eq!(view.claim().unwrap().attempt, Attempt(1));
+    assert_eq!(view.latest().unwrap().checkpoint, CheckpointId(69));
+    assert_eq!(view.obsolete_records(), [6]);
+    // The next claim is at the end and counts.
+    records.extend([(71, claim(70)), (72, complete(71, 70))]);
+    assert_eq!(LogView::replay(records.clone(), 1).unwrap().claim().unwrap().attempt, Attempt(71));
+    // From then on attempt 1 is fenced.
+    records.push((73, complete(1, 71)));
+    assert!(matches!(LogView::replay(records, 1), Err(LogError::OtherAttempt { sequence: 73, .. })));
 }

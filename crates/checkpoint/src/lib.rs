@@ -21,6 +21,7 @@ mod envelope;
 mod event;
 mod job_log;
 mod log_format;
+mod log_numbers;
 mod log_writer;
 mod metadata;
 mod operator_lists;
@@ -43,6 +44,7 @@ pub use envelope::{FileKind, FormatError};
 pub use event::{Acknowledgement, Decline, Event};
 pub use job_log::{AttemptStart, Claim, CompletedCheckpoint, LogError, LogView, claim_record, orphaned_checkpoints};
 pub use log_format::{decode_log_record, encode_log_record};
+pub use log_numbers::successors;
 pub use metadata::{decode_metadata, encode_metadata};
 pub use redistribute::{
     Assignment, OperatorTarget, READER_SPLITS, RedistributeError, RestoredOperator, RestoredSource, RestoredSubtask,

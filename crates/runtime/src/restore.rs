@@ -9,6 +9,7 @@ use bytes::Bytes;
 use highwater_checkpoint::{
     Assignment, AttemptStart, CheckpointMetadata, LogRecord, LogView, OperatorTarget, RestoredSource, RestoredSubtask,
     claim_record, decode_log_record, decode_metadata, encode_log_record, orphaned_checkpoints, paths, redistribute,
+    successors,
 };
 use highwater_state_api::{
     BoxedError, CheckpointId, CheckpointStorage, JobName, KeyedStateHandle, MaxParallelism, ObjectPath, OperatorUid,
@@ -57,6 +58,16 @@ pub async fn begin_attempt(
         let Some(records) = read_log(storage, job, &log).await? else { continue };
         let view = LogView::replay(records, retain).map_err(|error| JobError::Log(error.into()))?;
         let highest = paths::highest_checkpoint(job, &folders);
+        if log.is_empty() && highest.is_some() {
+            let folder = paths::job_folder(job);
+            return Err(JobError::Log(
+                format!(
+                    "there are checkpoints under {folder}, but no record of the log that says which are complete: give the \
+                     log back, or remove the folder to start from nothing"
+                )
+                .into(),
+            ));
+        }
         let (first_checkpoint, record) = claim_record(&view, highest, nonce);
         // What the attempt takes over, if its claim is the next record.
         let start = view.start(first_checkpoint);
@@ -68,7 +79,13 @@ pub async fn begin_attempt(
         }
         // Before the claim: a start that cannot go on must not stop a run that can.
         let Some(restored) = read_latest(storage, job, &view, targets).await? else { continue };
-        if append(storage, job, view.next_sequence(), &record).await? {
+        let sequence = view.next_sequence();
+        if append(storage, job, sequence, &record).await? {
+            if has_been_passed(storage, job, sequence).await? {
+                // Nobody has seen this claim who goes by it. If it cannot be removed, the next start knows it to be void.
+                storage.delete(&paths::log_record(job, sequence)).await?;
+                continue;
+            }
             tracing::info!(target: "highwater::job", %job, attempt = %start.attempt, "claimed");
             clean_up(storage, job, orphans, &view).await;
             let max_parallelism = max_parallelism(targets, restored.as_ref());
@@ -76,6 +93,19 @@ pub async fn begin_attempt(
         }
     }
     Err(JobError::Log(format!("{CLAIM_TRIES_MAX} times in a row another process was faster").into()))
+}
+
+/// Whether the log had gone on beyond a number before it was claimed, so that the claim lies in the hole that a deleted
+/// record left: a running attempt will never meet it.
+async fn has_been_passed(storage: &dyn CheckpointStorage, job: &JobName, sequence: u64) -> Result<bool, JobError> {
+    for successor in successors(sequence) {
+        match storage.read(&paths::log_record(job, successor)).await {
+            Ok(_) => return Ok(true),
+            Err(StorageError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(false)
 }
 
 type Restored = (CheckpointId, Assignment);
