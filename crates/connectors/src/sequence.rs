@@ -71,7 +71,7 @@ impl SequenceSource {
 }
 
 /// A part of the sequence that has not been emitted yet. Never empty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SequenceSplit {
     /// The number that is emitted next.
     next: u64,

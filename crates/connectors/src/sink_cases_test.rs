@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use highwater_state_api::{Attempt, CheckpointId, JobName};
+use highwater_state_api::{Attempt, CheckpointId, JobName, OperatorUid};
 use highwater_stream_api::{CommitError, Sink, SinkContext, SinkStart, SinkWriter, Timestamp};
 use tempfile::TempDir;
 
@@ -17,6 +17,10 @@ struct Target<'a, S> {
     visible: &'a dyn Fn() -> Vec<String>,
 }
 
+fn uid() -> OperatorUid {
+    OperatorUid::new("sink").unwrap()
+}
+
 fn job() -> JobName {
     JobName::new("sink-cases").unwrap()
 }
@@ -24,7 +28,7 @@ fn job() -> JobName {
 /// Starts an attempt of one subtask.
 fn start<S: Sink>(sink: &S, attempt: u64, subtask: u32, restored: Option<u64>) -> S::Writer {
     let restored = restored.map(CheckpointId);
-    sink.start(&SinkStart { job: &job(), attempt: Attempt(attempt), restored }).unwrap();
+    sink.start(&SinkStart { job: &job(), operator: &uid(), attempt: Attempt(attempt), restored }).unwrap();
     writer(sink, attempt, subtask)
 }
 
@@ -118,7 +122,7 @@ fn a_transaction_that_was_not_restored_is_never_seen<S: Sink<In = String>>(targe
 
 fn subtasks_and_attempts_never_meet<S: Sink<In = String>>(target: &Target<S>) {
     let sink = (target.new_sink)();
-    sink.start(&SinkStart { job: &job(), attempt: Attempt(1), restored: None }).unwrap();
+    sink.start(&SinkStart { job: &job(), operator: &uid(), attempt: Attempt(1), restored: None }).unwrap();
     let mut transactions = Vec::new();
     for attempt in 1..4 {
         let mut writers: Vec<S::Writer> = (0..3).map(|subtask| writer(&sink, attempt, subtask)).collect();
@@ -152,7 +156,7 @@ fn a_fresh_start_refuses_what_another_run_has_committed<S: Sink<In = String>>(ta
     write(&mut writer, &["a"]);
     sink.commit(&prepare(&mut writer, 1).unwrap()).unwrap();
     for attempt in [1, 2, 9] {
-        let fresh = SinkStart { job: &job(), attempt: Attempt(attempt), restored: None };
+        let fresh = SinkStart { job: &job(), operator: &uid(), attempt: Attempt(attempt), restored: None };
         let error = (target.new_sink)().start(&fresh).unwrap_err();
         assert!(error.to_string().contains("starts from nothing"), "{error}");
     }

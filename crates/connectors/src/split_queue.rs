@@ -25,7 +25,7 @@ pub enum SplitQueueError {
     Unreadable(#[source] SerializerError),
 }
 
-/// Hands out a fixed set of splits, one at a time and in order. Splits that are given back come first.
+/// Hands out a fixed set of splits, one at a time and in order. Splits that are given back come first, in order too.
 ///
 /// Its snapshot is what was not handed out: splits that a reader has are in the reader's snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,14 +55,17 @@ impl<S: State> SplitQueue<S> {
 }
 
 #[deny(clippy::missing_trait_methods)]
-impl<S: State> SplitEnumerator for SplitQueue<S> {
+impl<S: State + Ord> SplitEnumerator for SplitQueue<S> {
     type Split = S;
 
     fn next_split(&mut self, _subtask: u32) -> Result<SplitAssignment<S>, BoxedError> {
         Ok(self.splits.pop_front().map_or(SplitAssignment::NoMoreSplits, SplitAssignment::Split))
     }
 
-    fn add_splits_back(&mut self, splits: Vec<S>) {
+    fn add_splits_back(&mut self, mut splits: Vec<S>) {
+        // They come from several readers, and there may be fewer readers now. In the order in which they were handed out
+        // first, one reader reads them as one reader would have all along: event time does not run ahead.
+        splits.sort();
         for split in splits.into_iter().rev() {
             self.splits.push_front(split);
         }
@@ -88,12 +91,12 @@ mod tests {
     }
 
     #[test]
-    fn splits_given_back_come_first_and_in_their_order() {
+    fn splits_given_back_come_first_and_in_the_order_of_all() {
         let mut queue = SplitQueue::new([1, 2, 3, 4, 5]);
         for expected in [1, 2, 3] {
             assert_eq!(queue.next_split(0).unwrap(), SplitAssignment::Split(expected));
         }
-        queue.add_splits_back(vec![1, 3]);
+        queue.add_splits_back(vec![3, 1]);
         assert_eq!(drain(&mut queue), [1, 3, 4, 5]);
         assert_eq!(queue.next_split(0).unwrap(), SplitAssignment::NoMoreSplits);
     }

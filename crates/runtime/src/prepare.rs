@@ -51,7 +51,7 @@ pub async fn prepare(preparation: &Preparation<'_>, claimed: &ClaimedJob) -> Res
         check_finished(preparation.graph, assignment)
             .map_err(|source| JobError::Restore { checkpoint: *checkpoint, source })?;
     }
-    start_sinks(preparation, &claimed.start, restored.map(|(checkpoint, _)| *checkpoint))?;
+    start_sinks(preparation, &claimed.start, restored)?;
     let enumerators = create_enumerators(preparation.graph, restored)?;
     let contexts = read_contexts(preparation, claimed).await?;
     Ok(Prepared { enumerators, contexts })
@@ -79,11 +79,15 @@ fn check_finished(graph: &JobGraph, assignment: &Assignment) -> Result<(), Boxed
 fn start_sinks(
     preparation: &Preparation<'_>,
     start: &AttemptStart,
-    restored: Option<CheckpointId>,
+    restored: Option<&(CheckpointId, Assignment)>,
 ) -> Result<(), JobError> {
     for operator in preparation.graph.tasks.iter().flat_map(|task| &task.operators) {
         let Some(sink) = &operator.sink else { continue };
-        sink.start(&SinkStart { job: preparation.job, attempt: start.attempt, restored })
+        // A sink that is new in the job starts from nothing.
+        let has_state =
+            |(_, assignment): &&(CheckpointId, Assignment)| assignment.operators.contains_key(&operator.uid);
+        let restored = restored.filter(has_state).map(|(checkpoint, _)| *checkpoint);
+        sink.start(&SinkStart { job: preparation.job, operator: &operator.uid, attempt: start.attempt, restored })
             .map_err(|source| JobError::Start { operator: operator.uid.to_string(), source })?;
     }
     Ok(())

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{KeyGroup, KeyGroupRange};
 
 /// Content checksum: XXH3-64 (seed 0) of the bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Checksum(pub u64);
 
 impl Checksum {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use highwater_state_api::{Attempt, BoxedError, CheckpointId, JobName, State};
+use highwater_state_api::{Attempt, BoxedError, CheckpointId, JobName, OperatorUid, State};
 
 use crate::{Data, Timestamp};
 
@@ -59,9 +59,11 @@ pub trait SinkWriter: Send {
 pub struct SinkStart<'a> {
     /// The job.
     pub job: &'a JobName,
+    /// The uid of the sink in the job.
+    pub operator: &'a OperatorUid,
     /// The attempt.
     pub attempt: Attempt,
-    /// The checkpoint that the attempt goes on from; `None` when it starts from nothing.
+    /// The checkpoint that the sink goes on from; `None` when it starts from nothing.
     pub restored: Option<CheckpointId>,
 }
 

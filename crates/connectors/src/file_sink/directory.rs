@@ -5,13 +5,17 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use highwater_state_api::Attempt;
+use highwater_stream_api::SinkStart;
 
 use super::FileSinkError;
 use super::flush::sync_directory;
 use super::layout::FoundPart;
 
-/// The file that is written to find out whether one can be. Not a part file; no two runs need it at the same time.
+/// The file that is written to find out whether one can be. Not a part file.
 pub(super) const WRITE_CHECK: &str = ".write-check.inprogress";
+
+/// The file that says whose the directory is: the name of the job and the uid of the sink, each in a line.
+pub(super) const OWNER_FILE: &str = ".highwater-sink";
 
 /// Creates the directory with those above it, so that they survive a crash of the machine.
 pub(super) fn create(directory: &Path) -> Result<(), FileSinkError> {
@@ -53,12 +57,68 @@ pub(super) fn refuse_other_run(directory: &Path, attempt: Attempt) -> Result<(),
     }
 }
 
+/// Takes the directory for a sink of a job, or refuses one that is another's: the names of part files are unique only
+/// among the attempts of one sink.
+pub(super) fn take(directory: &Path, start: &SinkStart<'_>) -> Result<(), FileSinkError> {
+    let path = directory.join(OWNER_FILE);
+    let owner = owner_of(start);
+    let (job, sink) = (start.job.as_str(), start.operator.as_str());
+    // Whole under a name of its own before it has its name: whoever finds it can read it.
+    let draft = directory.join(format!("{OWNER_FILE}-{job}-{sink}-{}", start.attempt));
+    let written = File::create(&draft)
+        .and_then(|mut file| file.write_all(owner.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|()| match fs::hard_link(&draft, &path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            // A file system without links: whoever renames last is the owner, and the other finds out below.
+            Err(error) if error.kind() == ErrorKind::Unsupported && !path.exists() => fs::rename(&draft, &path),
+            result => result,
+        });
+    let removed = match fs::remove_file(&draft) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        result => result,
+    };
+    written.and(removed).map_err(|source| not_writable(directory, source))?;
+    sync_directory(directory)?;
+    check_owner(directory, start)
+}
+
+/// Checks that the directory is the one that this sink took at its first start: a job that goes on must find what it has
+/// committed so far, and not an empty directory in its place.
+pub(super) fn check_owner(directory: &Path, start: &SinkStart<'_>) -> Result<(), FileSinkError> {
+    let path = directory.join(OWNER_FILE);
+    let found = match fs::read_to_string(&path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(FileSinkError::NotOurs { directory: directory.to_owned(), owner_file: path });
+        }
+        Err(error) => return Err(FileSinkError::io("read", &path)(error)),
+    };
+    if found == owner_of(start) {
+        return Ok(());
+    }
+    let (job, sink) = (start.job.as_str(), start.operator.as_str());
+    let mut lines = found.lines().map(str::to_owned);
+    let (owner_job, owner_sink) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let (job, sink) = (job.to_owned(), sink.to_owned());
+    let directory = directory.to_owned();
+    Err(FileSinkError::OtherOwner { directory, owner_job, owner_sink, job, sink, owner_file: path })
+}
+
+fn owner_of(start: &SinkStart<'_>) -> String {
+    format!("{}\n{}\n", start.job, start.operator)
+}
+
 /// Writes a file and removes it again: better to fail now than at the first record.
 pub(super) fn check_writable(directory: &Path) -> Result<(), FileSinkError> {
     let path = directory.join(WRITE_CHECK);
+    let removed = |()| match fs::remove_file(&path) {
+        // Another attempt that starts at the same time was faster.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        result => result,
+    };
     File::create(&path)
         .and_then(|mut file| file.write_all(b"\n"))
-        .and_then(|()| fs::remove_file(&path))
+        .and_then(removed)
         .map_err(|source| not_writable(directory, source))
 }
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use highwater_state_api::Attempt;
-use highwater_stream_api::Sink;
+use highwater_state_api::{Attempt, CheckpointId, JobName, OperatorUid};
+use highwater_stream_api::{Sink, SinkStart};
 
 use super::FileSinkError;
 use super::support_test::{Fixture, sink_error};
@@ -16,7 +16,8 @@ fn the_directory_is_created_with_those_above_it() {
     let sink = super::FileSink::lines::<String>(&below);
     let job = highwater_state_api::JobName::new("job").unwrap();
     for restored in [None, Some(highwater_state_api::CheckpointId(1))] {
-        sink.start(&highwater_stream_api::SinkStart { job: &job, attempt: Attempt(1), restored }).unwrap();
+        let operator = &highwater_state_api::OperatorUid::new("sink").unwrap();
+        sink.start(&highwater_stream_api::SinkStart { job: &job, operator, attempt: Attempt(1), restored }).unwrap();
     }
     assert!(super::support_test::names(&below).is_empty(), "the check for writing leaves nothing behind");
 }
@@ -140,5 +141,44 @@ fn a_directory_without_permission_to_write_is_named() {
     assert_eq!(result.is_err(), binds, "{result:?}");
     if let Err(error) = result {
         assert!(matches!(sink_error(error), FileSinkError::NotWritable { directory, .. } if directory == fixture.out));
+    }
+}
+
+#[test]
+fn a_directory_belongs_to_one_sink_of_one_job() {
+    let fixture = Fixture::new();
+    fixture.start(1, None).unwrap();
+    let start = |job: &str, operator: &str, restored: Option<u64>| {
+        fixture.sink.start(&SinkStart {
+            job: &JobName::new(job).unwrap(),
+            operator: &OperatorUid::new(operator).unwrap(),
+            attempt: Attempt(2),
+            restored: restored.map(CheckpointId),
+        })
+    };
+    start("job", "sink", None).unwrap();
+    start("job", "sink", Some(1)).unwrap();
+    for (job, operator) in [("other", "sink"), ("job", "other")] {
+        for restored in [None, Some(1)] {
+            let error = sink_error(start(job, operator, restored).unwrap_err());
+            let FileSinkError::OtherOwner { directory, owner_job, owner_sink, job: found, sink, .. } = error else {
+                panic!("{error}");
+            };
+            assert_eq!((directory, owner_job.as_str(), owner_sink.as_str()), (fixture.out.clone(), "job", "sink"));
+            assert_eq!((found.as_str(), sink.as_str()), (job, operator));
+        }
+    }
+}
+
+#[test]
+fn a_job_that_goes_on_must_find_its_directory() {
+    let fixture = Fixture::new();
+    fixture.start(1, None).unwrap();
+    fs::remove_dir_all(&fixture.out).unwrap();
+    for directory_is_there in [false, true] {
+        let error = sink_error(fixture.start(2, Some(1)).unwrap_err());
+        assert!(matches!(error, FileSinkError::NotOurs { directory, .. } if directory == fixture.out));
+        assert_eq!(fixture.out.exists(), directory_is_there, "nothing is made up for what is missing");
+        fs::create_dir_all(&fixture.out).unwrap();
     }
 }

@@ -23,6 +23,36 @@ pub enum FileSinkError {
         /// The name of one of them.
         example: String,
     },
+    /// The directory belongs to another sink.
+    #[error(
+        "{directory:?} belongs to sink {owner_sink:?} of job {owner_job:?}, and sink {sink:?} of job {job:?} is to write \
+         to it: give each sink a directory of its own; if they are the same under a new name, remove {owner_file:?}"
+    )]
+    OtherOwner {
+        /// The directory.
+        directory: PathBuf,
+        /// The job that it belongs to.
+        owner_job: String,
+        /// The uid of the sink in that job.
+        owner_sink: String,
+        /// The job that is to start.
+        job: String,
+        /// The uid of the sink in it.
+        sink: String,
+        /// The file that says whose the directory is.
+        owner_file: PathBuf,
+    },
+    /// The directory is not the one that the job has written to so far.
+    #[error(
+        "{directory:?} is not the directory that this job has written to so far: {owner_file:?} is not there. \
+         What is committed already would be missing from it: give the sink its directory back"
+    )]
+    NotOurs {
+        /// The directory.
+        directory: PathBuf,
+        /// The file that would say whose the directory is.
+        owner_file: PathBuf,
+    },
     /// The directory cannot be written to.
     #[error("cannot write to the output directory {directory:?}")]
     NotWritable {

@@ -70,13 +70,17 @@ impl<F: RowFormat> Sink for FileSink<F> {
     type Transaction = FileTransaction;
     type Writer = FileSinkWriter<F>;
 
-    /// Creates the directory, and tries to write in it.
+    /// Creates the directory, takes it for this sink of this job, and tries to write in it. A directory that belongs to
+    /// another sink is refused. A job that goes on must find the directory that it took at its first start.
     ///
     /// A job that starts from nothing refuses a directory with part files in it, except for uncommitted ones of its
     /// own earlier attempts, which failed before their first checkpoint.
     fn start(&self, start: &SinkStart<'_>) -> Result<(), BoxedError> {
-        directory::create(&self.directory)?;
-        if start.restored.is_none() {
+        if start.restored.is_some() {
+            directory::check_owner(&self.directory, start)?;
+        } else {
+            directory::create(&self.directory)?;
+            directory::take(&self.directory, start)?;
             directory::refuse_other_run(&self.directory, start.attempt)?;
         }
         Ok(directory::check_writable(&self.directory)?)

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use highwater_state_api::{Attempt, CheckpointId, JobName};
+use highwater_state_api::{Attempt, CheckpointId, JobName, OperatorUid};
 use highwater_stream_api::{BoxedError, CommitError, Sink, SinkContext, SinkStart, SinkWriter, Timestamp};
 use tempfile::TempDir;
 
@@ -23,6 +23,7 @@ pub(crate) fn visible(directory: &Path) -> Vec<String> {
 pub(super) fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|name| name != super::directory::OWNER_FILE);
     names.sort();
     names
 }
@@ -44,7 +45,13 @@ impl Fixture {
 
     pub(super) fn start(&self, attempt: u64, restored: Option<u64>) -> Result<(), BoxedError> {
         let job = JobName::new("job").unwrap();
-        self.sink.start(&SinkStart { job: &job, attempt: Attempt(attempt), restored: restored.map(CheckpointId) })
+        let operator = &OperatorUid::new("sink").unwrap();
+        self.sink.start(&SinkStart {
+            job: &job,
+            operator,
+            attempt: Attempt(attempt),
+            restored: restored.map(CheckpointId),
+        })
     }
 
     pub(super) fn writer(&self, attempt: u64, subtask: u32) -> FileSinkWriter<Lines<String>> {

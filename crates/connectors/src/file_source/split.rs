@@ -6,7 +6,7 @@ use highwater_state_api::Checksum;
 use serde::{Deserialize, Serialize};
 
 /// One file with the position of the next record. Goes into checkpoints.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileSplit {
     /// The file, as the pattern named it: a relative path stays relative.
     pub path: String,
@@ -22,7 +22,7 @@ pub struct FileSplit {
 /// an edit may leave it as it is. Nor is the whole content, which would have to be read once more at every start. So
 /// one change goes unseen: an edit far from both ends that keeps the length of a plain file. In a compressed file the
 /// checksum that ends it finds that one too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// Length on disk in bytes.
     pub length: u64,
@@ -37,7 +37,7 @@ impl fmt::Display for FileIdentity {
 }
 
 /// A position between two records of a file.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FilePosition {
     /// The byte of the content, uncompressed, at which the next record is looked for. 0 is the start of the file; the
     /// record is then the first one after the header.
