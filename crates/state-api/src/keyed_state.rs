@@ -273,6 +273,12 @@ impl KeyedState {
         })
     }
 
+    /// The names of restored states that nobody has registered so far. They go into every snapshot unchanged; a name that
+    /// was changed in the program is one of them.
+    pub fn unregistered_states(&self) -> impl Iterator<Item = &str> {
+        self.rows.tables.iter().filter(|table| table.column.is_none()).map(|table| table.meta.name.as_str())
+    }
+
     /// Takes a snapshot. What happens to the live state afterwards does not show in it.
     ///
     /// Fails when dirty rows cannot be written back, or when the backend fails; the task is then to fail too.

@@ -248,7 +248,10 @@ impl From<RoundsDown> for u32 {
 #[test]
 fn a_value_that_does_not_survive_is_refused_before_it_is_stored() {
     let is_refused = |error: StateError, name: &str| match error {
-        StateError::NotRoundTrip { state, .. } => assert_eq!(state, name),
+        StateError::NotRoundTrip { ref state, .. } => {
+            assert_eq!(state, name);
+            assert!(error.to_string().ends_with("is there a HashMap or HashSet in it?"), "{error}");
+        }
         other => panic!("{other}"),
     };
     for held in EVERY_WAY {
@@ -415,4 +418,20 @@ fn restoring_after_registering_is_a_mistake() {
     let mut state = open::<u8>(Held::Heap, all());
     value::<u8>(&mut state, "value");
     drop(state.restore_tables(&[]));
+}
+
+#[test]
+fn restored_states_that_nobody_has_registered_are_named() {
+    for held in EVERY_WAY {
+        let mut state = open::<u8>(held, all());
+        let (old, kept) = (value::<u64>(&mut state, "old name"), value::<u64>(&mut state, "kept"));
+        set_key(&mut state, 1u8);
+        old.update(&mut state, 7).unwrap();
+        kept.update(&mut state, 8).unwrap();
+        assert_eq!(state.unregistered_states().count(), 0);
+        let mut state = Written::of(state.freeze(&request()).unwrap()).reopen::<u8>(held);
+        value::<u64>(&mut state, "new name");
+        value::<u64>(&mut state, "kept");
+        assert_eq!(state.unregistered_states().collect::<Vec<_>>(), ["old name"], "{held:?}");
+    }
 }

@@ -99,6 +99,15 @@ where
         self.function
             .initialize_state(&mut initialization)
             .map_err(TaskError::user(&cx.uid, "initialise its state"))?;
+        for name in state.unregistered_states() {
+            tracing::warn!(
+                target: "highwater::job",
+                operator = %cx.uid,
+                subtask = cx.subtask,
+                state = name,
+                "the checkpoint has a state that the operator does not register: it is kept unread"
+            );
+        }
         self.opened = Some(Opened { cx, state, timers });
         Ok(())
     }
