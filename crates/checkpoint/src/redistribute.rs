@@ -75,10 +75,16 @@ pub struct RestoredSubtask {
 #[non_exhaustive]
 pub enum RedistributeError {
     /// The checkpoint has state that nobody in the job would get.
-    #[error("the checkpoint has state of operators that are not in the job: {}", list(uids))]
+    #[error(
+        "the checkpoint has state of operators that are not in the job: {}; the job has {}; a uid must not change",
+        list(uids),
+        list(job)
+    )]
     OperatorsMissing {
         /// Their uids, in ascending order.
         uids: Vec<OperatorUid>,
+        /// The uids that the job has, in ascending order.
+        job: Vec<OperatorUid>,
     },
     /// The number of key groups was set to another than the state was divided into.
     #[error("operator {uid}: max parallelism is set to {}, its state was taken with {}", requested.get(), restored.get())]
@@ -136,7 +142,8 @@ pub fn redistribute(
         .collect();
     if !uids.is_empty() {
         uids.sort();
-        return Err(RedistributeError::OperatorsMissing { uids });
+        let job = targets.keys().map(|uid| (*uid).clone()).collect();
+        return Err(RedistributeError::OperatorsMissing { uids, job });
     }
     if metadata.key_hash != KEY_HASH_ID && metadata.operators.iter().any(is_keyed) {
         let (expected, found) = (KEY_HASH_ID.to_owned(), metadata.key_hash.clone());

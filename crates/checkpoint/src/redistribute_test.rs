@@ -224,8 +224,13 @@ fn state_without_an_operator_is_refused_with_every_uid() {
         operator("list", vec![lists(&[list("s", Redistribution::Union, &["a"])])]),
     ]);
     let error = redistribute(&metadata, &[target("kept", 1), target("new", 1)]).unwrap_err();
-    assert_eq!(error, RedistributeError::OperatorsMissing { uids: vec![uid("ant"), uid("list"), uid("zebra")] });
-    assert_eq!(error.to_string(), "the checkpoint has state of operators that are not in the job: ant, list, zebra");
+    let uids = vec![uid("ant"), uid("list"), uid("zebra")];
+    assert_eq!(error, RedistributeError::OperatorsMissing { uids, job: vec![uid("kept"), uid("new")] });
+    assert_eq!(
+        error.to_string(),
+        "the checkpoint has state of operators that are not in the job: ant, list, zebra; the job has kept, new; \
+         a uid must not change"
+    );
 }
 
 #[test]
