@@ -19,6 +19,11 @@
 //! * `fs` (default): [`FsStateBackend`], heap state with checkpoints in files.
 //! * `failpoints`: named places where a test can stop the process. For tests only.
 //!
+//! # What happens
+//!
+//! What a job does is reported through `tracing`. Install a subscriber, such as `tracing_subscriber::fmt::init()`, or
+//! restarts and failed checkpoints go unseen. [`runtime::JobHandle::status`] counts them.
+//!
 //! # Example
 //!
 //! ```
@@ -76,10 +81,15 @@
 //! # }
 //! ```
 
+#[doc(inline)]
 pub use highwater_checkpoint as checkpoint;
+#[doc(inline)]
 pub use highwater_connectors as connectors;
+#[doc(inline)]
 pub use highwater_runtime as runtime;
+#[doc(inline)]
 pub use highwater_state_api as state;
+#[doc(inline)]
 pub use highwater_stream_api as stream;
 
 #[cfg(feature = "fs")]
@@ -92,12 +102,12 @@ pub mod prelude {
 
     pub use highwater_connectors::{CollectSink, FileSink, FileSource, SequenceSource, Throttled};
     pub use highwater_runtime::{
-        DataStream, JobError, JobHandle, JobOutcome, JobResult, KeyedStream, RestartStrategy,
+        DataStream, JobError, JobHandle, JobMonitor, JobOutcome, JobResult, JobStatus, KeyedStream, RestartStrategy,
         StreamExecutionEnvironment,
     };
     pub use highwater_state_api::{
-        FunctionInitializationContext, FunctionSnapshotContext, KeyedStateStore, MapState, MapStateDescriptor,
-        ValueState, ValueStateDescriptor,
+        CheckpointId, FunctionInitializationContext, FunctionSnapshotContext, Key, KeyedStateStore, MapState,
+        MapStateDescriptor, ValueState, ValueStateDescriptor,
     };
     #[cfg(feature = "fs")]
     pub use highwater_state_backend_fs::FsStateBackend;
