@@ -95,6 +95,9 @@ impl<T: Data> DataStream<T> {
     }
 
     /// Keys the stream by a part of the record. All records of a key go to the same subtask.
+    ///
+    /// The closure borrows the key from the record; a key that is computed, also a number or a tuple made on the spot,
+    /// is for [`DataStream::key_by_value`].
     pub fn key_by<K: Key>(
         &self,
         key: impl Fn(&T) -> &K + Clone + Send + Sync + 'static,

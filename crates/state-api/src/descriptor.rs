@@ -11,6 +11,14 @@ use crate::rows::column::{Column, map_column, value_column};
 use crate::{BincodeSerializer, Schema, Serializer, StateError};
 
 /// A type that state can hold.
+///
+/// Equal values must write equal bytes. `HashMap` and `HashSet` do not, for their order is arbitrary: hold a `BTreeMap`
+/// or a `BTreeSet`, or make the state a [`MapState`](crate::MapState). The first write of a state and one in some
+/// thousands are checked, and [`StateError::NotRoundTrip`] says what differs.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be held by state",
+    note = "state holds owned types that derive `Clone`, `serde::Serialize` and `serde::Deserialize`"
+)]
 pub trait State: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {}
 impl<T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> State for T {}
 
@@ -18,6 +26,12 @@ impl<T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> State for 
 ///
 /// `Hash` is asked for so that types without a stable identity (floats, hash maps) are refused by the compiler;
 /// the hash that decides where a key lives is [`crate::KeyHasher`]'s.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a key",
+    note = "keys are owned types that derive `Clone`, `PartialEq`, `Eq`, `Hash`, `serde::Serialize` and \
+            `serde::Deserialize`",
+    note = "floats cannot be keys: use an integer, or a string"
+)]
 pub trait Key: State + Eq + Hash {}
 impl<T: State + Eq + Hash> Key for T {}
 

@@ -74,7 +74,10 @@ pub enum StateError {
         reason: String,
     },
     /// A value does not survive being written and read again. Nothing was stored.
-    #[error("state {state:?}: a value does not survive serialisation: {reason}")]
+    #[error(
+        "state {state:?}: a value does not survive serialisation: {reason}; \
+         equal values must write equal bytes: is there a HashMap or HashSet in it?"
+    )]
     NotRoundTrip {
         /// The state.
         state: String,

@@ -19,6 +19,9 @@ impl KeyCx for KeyedState {
 
 /// One value for each key. `Default` is a handle bound to nothing, so that it can be a field of a function.
 ///
+/// Equal values must write equal bytes (see [`State`]): a value with a `HashMap` or `HashSet` in it does not, one with a
+/// `BTreeMap` does, and [`MapState`] holds a map entry by entry.
+///
 /// Every method works on the current key of the context and fails with [`StateError::Unbound`],
 /// [`StateError::ForeignHandle`] or [`StateError::NoCurrentKey`] when there is no such state.
 #[derive(Debug)]

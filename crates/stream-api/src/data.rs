@@ -7,6 +7,10 @@ use serde::de::DeserializeOwned;
 ///
 /// Records are serialised only where they have to be: when in-flight records become part of a checkpoint, and between
 /// processes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a record of a stream",
+    note = "records are owned types that derive `Clone`, `serde::Serialize` and `serde::Deserialize`"
+)]
 pub trait Data: Clone + Send + Sync + Serialize + DeserializeOwned + 'static {}
 impl<T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static> Data for T {}
 

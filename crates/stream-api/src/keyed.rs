@@ -105,6 +105,10 @@ impl<'a, K: Key> KeyedContext<'a, K> {
     ///
     /// It fires when the watermark reaches `timestamp`. If it already has, the timer fires when the watermark next moves,
     /// or, set while timers fire, with these.
+    ///
+    /// The watermark follows the records, so records later than `timestamp` may be processed before the timer fires. A
+    /// function that counts by the hour must not let them into the hour that is about to end: make the hour part of the
+    /// key, or the map key of a [`MapState`](highwater_state_api::MapState).
     pub fn register_event_time_timer(&mut self, timestamp: Timestamp) -> Result<(), StateError> {
         self.timers.register(self.state, timestamp)
     }
