@@ -1,5 +1,7 @@
 //! What can go wrong in a task and in a job.
 
+use std::fmt;
+
 use highwater_checkpoint::AttemptFailure;
 use highwater_state_api::{BoxedError, CheckpointId, OperatorUid, StateError, StorageError};
 use highwater_stream_api::CommitError;
@@ -71,7 +73,7 @@ impl TaskError {
 }
 
 /// An error of a job: it has ended, or never began.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError {
     /// The job was described in a way that cannot run. A mistake in the program; nothing was started.
@@ -124,6 +126,14 @@ pub enum JobError {
     Threads(String),
 }
 
+/// The error and its causes in one line, not the fields: `fn main() -> Result<()>` prints `Debug`, and what a user sees
+/// there has to say what went wrong.
+impl fmt::Debug for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&chain_of(self))
+    }
+}
+
 /// An error and its causes in one line.
 pub(crate) fn chain_of(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -134,4 +144,20 @@ pub(crate) fn chain_of(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_of_a_job_error_is_its_chain() {
+        let source = TaskError::User { operator: "sum".to_owned(), activity: "process", source: "too large".into() };
+        let error = JobError::Task { task: "sum 0".to_owned(), restarts: 3, source };
+        assert_eq!(
+            format!("{error:?}"),
+            "task sum 0 failed, and the restart strategy gave up after 3 restarts: \
+             operator \"sum\" failed while it was to process: too large"
+        );
+    }
 }

@@ -1,11 +1,13 @@
 //! Where a storage is: a path, or a `file` URI, as the user wrote it.
 
+use std::error::Error;
 use std::ffi::OsStr;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// A location that cannot be the root of a file system checkpoint storage.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LocationError {
     /// There is no location.
@@ -41,6 +43,20 @@ pub enum LocationError {
         #[source]
         source: io::Error,
     },
+}
+
+/// The error and its causes in one line, not the fields: `fn main() -> Result<()>` prints `Debug`, and what a user sees
+/// there has to say what went wrong.
+impl fmt::Debug for LocationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        let mut source = self.source();
+        while let Some(cause) = source {
+            write!(f, ": {cause}")?;
+            source = cause.source();
+        }
+        Ok(())
+    }
 }
 
 /// The absolute path of a location. A plain path is taken byte for byte; only a URI is percent-decoded.
@@ -168,6 +184,14 @@ mod tests {
         ] {
             assert!(path(location).contains(words), "{location:?}: {}", path(location));
         }
+    }
+
+    #[test]
+    fn debug_of_a_location_error_is_its_chain() {
+        let source = io::Error::other("the disk is gone");
+        let error = LocationError::Unusable { path: PathBuf::from("/a"), source };
+        assert_eq!(format!("{error:?}"), "the checkpoint directory /a cannot be used: the disk is gone");
+        assert_eq!(format!("{:?}", LocationError::Empty), LocationError::Empty.to_string());
     }
 
     #[cfg(unix)]
