@@ -4,7 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Number of a checkpoint within a job. Strictly increasing over every attempt of the job; never reused. First is 1.
+/// Number of a checkpoint within a job. First is 1.
+///
+/// The ids of complete checkpoints strictly increase over all attempts of the job. An attempt that dies may have used
+/// ids of which nothing is left, and its successor may use them again: attempt and id together are unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CheckpointId(pub u64);
 
