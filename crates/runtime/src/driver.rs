@@ -106,7 +106,8 @@ async fn run(job: &Job, mut wishes: watch::Receiver<Wishes>) -> Result<JobResult
             Ok(AttemptEnd::AlreadyFinished) => return finished(JobOutcome::AlreadyFinished),
             Ok(AttemptEnd::Cancelled) => return Err(JobError::Cancelled),
             Ok(AttemptEnd::TaskFailed(task, source)) => {
-                (JobError::Task { task, restarts: restarter.failures(), source }, true)
+                let may_restart = !source.is_permanent();
+                (JobError::Task { task, restarts: restarter.failures(), source }, may_restart)
             }
             Ok(AttemptEnd::CoordinatorFailed(failure)) => {
                 let is_fenced = matches!(failure, highwater_checkpoint::AttemptFailure::Fenced { .. });

@@ -63,6 +63,16 @@ impl TaskError {
         Self::InFlight(error.to_string())
     }
 
+    /// Whether another attempt is bound to fail in the same way: then the job ends at once.
+    pub(crate) fn is_permanent(&self) -> bool {
+        match self {
+            Self::State { source, .. } => is_mistake(source),
+            Self::User { source, .. } => source.downcast_ref().is_some_and(is_mistake),
+            Self::Commit { source: CommitError::Lost(_), .. } | Self::OtherRecordType { .. } => true,
+            Self::Commit { .. } | Self::InFlight(_) | Self::Panic { .. } => false,
+        }
+    }
+
     pub(crate) fn user(operator: &OperatorUid, activity: &'static str) -> impl FnOnce(BoxedError) -> Self {
         move |source| Self::User { operator: operator.to_string(), activity, source }
     }
@@ -70,6 +80,24 @@ impl TaskError {
     pub(crate) fn state(operator: &OperatorUid) -> impl FnOnce(StateError) -> Self {
         move |source| Self::State { operator: operator.to_string(), source: Box::new(source) }
     }
+}
+
+/// Whether it is the program or the checkpoint that is wrong, and not the moment.
+fn is_mistake(error: &StateError) -> bool {
+    matches!(
+        error,
+        StateError::Unbound
+            | StateError::ForeignHandle
+            | StateError::NotKeyed { .. }
+            | StateError::BlankName { .. }
+            | StateError::OtherKind { .. }
+            | StateError::OtherSchema { .. }
+            | StateError::OtherType { .. }
+            | StateError::Untraceable { .. }
+            | StateError::KeyHash(_)
+            | StateError::OtherKeyType
+            | StateError::Damaged(_)
+    )
 }
 
 /// An error of a job: it has ended, or never began.
@@ -104,8 +132,8 @@ pub enum JobError {
         #[source]
         source: BoxedError,
     },
-    /// A task failed and was not restarted any more.
-    #[error("task {task} failed, and the restart strategy gave up after {restarts} restarts")]
+    /// A task failed and was not restarted any more: the restart strategy gave up, or nothing could come of it.
+    #[error("task {task} failed and is not restarted again ({restarts} restarts before)")]
     Task {
         /// The task.
         task: String,
@@ -156,7 +184,7 @@ mod tests {
         let error = JobError::Task { task: "sum 0".to_owned(), restarts: 3, source };
         assert_eq!(
             format!("{error:?}"),
-            "task sum 0 failed, and the restart strategy gave up after 3 restarts: \
+            "task sum 0 failed and is not restarted again (3 restarts before): \
              operator \"sum\" failed while it was to process: too large"
         );
     }
