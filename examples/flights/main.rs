@@ -71,9 +71,8 @@ fn already_finished(output: &Path) -> Result<()> {
 /// Checkpoints in memory are gone with the process that took them, so an unfinished run cannot be continued.
 fn refuse_unfinished(output: &Path) -> Result<()> {
     let is_part = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().contains("part-");
-    let has_files = |directory: &str| {
-        std::fs::read_dir(output.join(directory)).is_ok_and(|entries| entries.flatten().any(is_part))
-    };
+    let has_files =
+        |directory: &str| std::fs::read_dir(output.join(directory)).is_ok_and(|entries| entries.flatten().any(is_part));
     if has_files(job::PER_CARRIER) || has_files(job::HOURLY_BY_ORIGIN) {
         bail!(
             "{} holds the output of a run that has not finished. With `--backend memory` its checkpoints were lost with \

@@ -82,12 +82,7 @@ mod tests {
     fn a_record_is_deleted_only_when_its_successor_is_in_the_log() {
         let job = JobName::new("job").unwrap();
         let attempt = Attempt(1);
-        let start = AttemptStart {
-            attempt,
-            first_checkpoint: CheckpointId(1),
-            next_sequence: 2,
-            retained: Vec::new(),
-        };
+        let start = AttemptStart { attempt, first_checkpoint: CheckpointId(1), next_sequence: 2, retained: Vec::new() };
         let mut retention = Retention::new(1, &start);
         let mut deleted = BTreeSet::new();
         for sequence in 2..=9_000 {

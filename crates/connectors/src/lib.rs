@@ -26,6 +26,7 @@ mod throttle_test;
 pub use collect::{CollectSink, CollectSinkError, CollectTransaction, CollectWriter, CollectedRecords};
 pub use file_sink::{
     CsvRows, FileSink, FileSinkError, FileSinkWriter, FileTransaction, Lines, PartName, RowEncoder, RowFormat,
+    SinkOfJob,
 };
 pub use file_source::{FileIdentity, FilePosition, FileSource, FileSourceError, FileSourceReader, FileSplit, RowPlace};
 pub use sequence::{SequenceReader, SequenceSource, SequenceSplit};

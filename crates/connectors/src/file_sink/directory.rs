@@ -7,7 +7,7 @@ use std::path::Path;
 use highwater_state_api::Attempt;
 use highwater_stream_api::SinkStart;
 
-use super::FileSinkError;
+use super::error::{FileSinkError, SinkOfJob};
 use super::flush::sync_directory;
 use super::layout::FoundPart;
 
@@ -96,12 +96,11 @@ pub(super) fn check_owner(directory: &Path, start: &SinkStart<'_>) -> Result<(),
     if found == owner_of(start) {
         return Ok(());
     }
-    let (job, sink) = (start.job.as_str(), start.operator.as_str());
     let mut lines = found.lines().map(str::to_owned);
-    let (owner_job, owner_sink) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
-    let (job, sink) = (job.to_owned(), sink.to_owned());
-    let directory = directory.to_owned();
-    Err(FileSinkError::OtherOwner { directory, owner_job, owner_sink, job, sink, owner_file: path })
+    let owner = SinkOfJob { job: lines.next().unwrap_or_default(), uid: lines.next().unwrap_or_default() };
+    let sink = SinkOfJob { job: start.job.to_string(), uid: start.operator.to_string() };
+    let (owner, sink, directory) = (Box::new(owner), Box::new(sink), directory.to_owned());
+    Err(FileSinkError::OtherOwner { directory, owner, sink, owner_file: path })
 }
 
 fn owner_of(start: &SinkStart<'_>) -> String {

@@ -161,11 +161,9 @@ fn a_directory_belongs_to_one_sink_of_one_job() {
     for (job, operator) in [("other", "sink"), ("job", "other")] {
         for restored in [None, Some(1)] {
             let error = sink_error(start(job, operator, restored).unwrap_err());
-            let FileSinkError::OtherOwner { directory, owner_job, owner_sink, job: found, sink, .. } = error else {
-                panic!("{error}");
-            };
-            assert_eq!((directory, owner_job.as_str(), owner_sink.as_str()), (fixture.out.clone(), "job", "sink"));
-            assert_eq!((found.as_str(), sink.as_str()), (job, operator));
+            let FileSinkError::OtherOwner { directory, owner, sink, .. } = error else { panic!("{error}") };
+            assert_eq!((directory, owner.to_string()), (fixture.out.clone(), r#"sink "sink" of job "job""#.to_owned()));
+            assert_eq!((sink.job.as_str(), sink.uid.as_str()), (job, operator));
         }
     }
 }

@@ -1,7 +1,23 @@
 //! What can go wrong with output files. Every error names the file or directory.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
+
+/// A sink, by its job and its uid in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SinkOfJob {
+    /// The name of the job.
+    pub job: String,
+    /// The uid of the sink.
+    pub uid: String,
+}
+
+impl fmt::Display for SinkOfJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sink {:?} of job {:?}", self.uid, self.job)
+    }
+}
 
 /// Output cannot be written or committed.
 #[derive(Debug, thiserror::Error)]
@@ -25,20 +41,16 @@ pub enum FileSinkError {
     },
     /// The directory belongs to another sink.
     #[error(
-        "{directory:?} belongs to sink {owner_sink:?} of job {owner_job:?}, and sink {sink:?} of job {job:?} is to write \
-         to it: give each sink a directory of its own; if they are the same under a new name, remove {owner_file:?}"
+        "{directory:?} belongs to {owner}, and {sink} is to write to it: give each sink a directory of its own; if they are \
+         the same under a new name, remove {owner_file:?}"
     )]
     OtherOwner {
         /// The directory.
         directory: PathBuf,
-        /// The job that it belongs to.
-        owner_job: String,
-        /// The uid of the sink in that job.
-        owner_sink: String,
-        /// The job that is to start.
-        job: String,
-        /// The uid of the sink in it.
-        sink: String,
+        /// The sink that it belongs to.
+        owner: Box<SinkOfJob>,
+        /// The sink that is to start.
+        sink: Box<SinkOfJob>,
         /// The file that says whose the directory is.
         owner_file: PathBuf,
     },

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use highwater_state_api::Attempt;
 use highwater_stream_api::{BoxedError, CommitError, Data, Sink, SinkContext, SinkStart};
 
-pub use error::FileSinkError;
+pub use error::{FileSinkError, SinkOfJob};
 pub use format::{CsvRows, Lines, RowEncoder, RowFormat};
 pub use layout::PartName;
 pub use transaction::FileTransaction;
