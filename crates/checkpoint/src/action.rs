@@ -98,4 +98,17 @@ pub enum AttemptFailure {
         /// Why it failed.
         failure: CheckpointFailure,
     },
+    /// For as long as a checkpoint may take, the log has not told what became of an append: its record may be there.
+    #[error(
+        "the outcome of appending log record {sequence} has been unknown for {waited_ms} ms, the next attempt reads the \
+         log: {cause}"
+    )]
+    LogUnavailable {
+        /// Number of the record.
+        sequence: u64,
+        /// For how long its outcome has been unknown.
+        waited_ms: u64,
+        /// Why it was unknown the last time, for people.
+        cause: String,
+    },
 }

@@ -11,7 +11,8 @@ pub struct CoordinatorConfig {
     pub job: JobName,
     /// Time between two periodic checkpoints; `None` when only requested and final ones are taken.
     pub interval_ms: Option<u64>,
-    /// Time within which a checkpoint must have been taken and written, from its trigger on.
+    /// Time within which a checkpoint must have been taken and written, from its trigger on; and within which the job log
+    /// must tell what became of an append whose outcome is unknown.
     pub timeout_ms: u64,
     /// Least time between the completion of a checkpoint and the trigger of the next periodic one.
     pub min_pause_ms: u64,

@@ -52,7 +52,7 @@ impl Coordinator {
             ended: BTreeSet::new(),
             trigger: Trigger::new(&config),
             pending: BTreeMap::new(),
-            log: LogWriter::new(start.next_sequence),
+            log: LogWriter::new(start.next_sequence, config.timeout_ms.max(1)),
             retention: Retention::new(config.retain, &start),
             failures_in_a_row: 0,
             settling: None,
@@ -119,18 +119,23 @@ impl Coordinator {
                 self.log_decided(now, outcome, actions);
             }
             Event::LogTaken { sequence } => self.log.taken(sequence, actions),
-            Event::LogUnknown { sequence, .. } => self.log.unknown(sequence, actions),
+            Event::LogUnknown { sequence, cause } => self.log.unknown(now_ms, sequence, cause, actions),
             Event::LogRead { sequence, record } => {
                 let outcome = self.log.read(now_ms, sequence, record);
                 self.log_decided(now, outcome, actions);
             }
-            Event::LogReadFailed { sequence, .. } => self.log.read_failed(now_ms, sequence),
+            Event::LogReadFailed { sequence, cause } => self.log.read_failed(now_ms, sequence, cause),
             Event::Shutdown => self.end(actions),
         }
     }
 
     fn on_time(&mut self, now: Now, actions: &mut Vec<Action>) {
         let now_ms = now.monotonic_ms;
+        if let Some(failure) = self.log.unavailable(now_ms) {
+            self.end(actions);
+            actions.push(Action::Fail(failure));
+            return;
+        }
         self.log.on_time(now_ms, actions);
         let expired = |(checkpoint, pending): (&CheckpointId, &Pending)| {
             (pending.expires_at_ms <= now_ms && !self.log.has_begun(*checkpoint)).then_some(*checkpoint)

@@ -64,6 +64,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Short enough for checkpoints to expire and the log to be given up, or too long for either.
+fn timeout_ms() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(config().timeout_ms), Just(600_000)]
+}
+
 /// Something that the coordinator asked for and that has not been answered.
 #[derive(Debug, Clone)]
 enum Task {
@@ -83,6 +88,8 @@ struct World {
     log: BTreeMap<u64, LogRecord>,
     /// An append that may still happen.
     limbo: Option<(u64, LogRecord)>,
+    /// The last number of which the log did not tell what became of it, and since when.
+    unknown: Option<(u64, u64)>,
     last_triggered: CheckpointId,
     acknowledged: BTreeMap<CheckpointId, BTreeSet<SubtaskId>>,
     written: BTreeSet<CheckpointId>,
@@ -94,11 +101,13 @@ struct World {
     settled: BTreeMap<SubtaskId, CheckpointId>,
     is_over: bool,
     is_finished: bool,
+    /// The log has not told in time what became of an append.
+    has_given_up: bool,
 }
 
 impl World {
-    fn new(max_concurrent: u32, retain: usize) -> Self {
-        let config = CoordinatorConfig { max_concurrent, retain, ..config() };
+    fn new(max_concurrent: u32, retain: usize, timeout_ms: u64) -> Self {
+        let config = CoordinatorConfig { max_concurrent, retain, timeout_ms, ..config() };
         let first = LogRecord::Claim { nonce: 1, first_checkpoint: CheckpointId(1) };
         let mut world = Self {
             coordinator: Coordinator::new(config.clone(), start()),
@@ -108,6 +117,7 @@ impl World {
             sent: Vec::new(),
             log: BTreeMap::from([(ATTEMPT.0, first)]),
             limbo: None,
+            unknown: None,
             last_triggered: CheckpointId(0),
             acknowledged: BTreeMap::new(),
             written: BTreeSet::new(),
@@ -118,6 +128,7 @@ impl World {
             settled: BTreeMap::new(),
             is_over: false,
             is_finished: false,
+            has_given_up: false,
         };
         for subtask in world.config.subtasks() {
             world.send(Event::SubtaskRunning { subtask });
@@ -128,6 +139,11 @@ impl World {
     fn send(&mut self, event: Event) {
         let is_shutdown = event == Event::Shutdown;
         self.sent.push(event.clone());
+        if let Event::LogUnknown { sequence, .. } | Event::LogReadFailed { sequence, .. } = event
+            && self.unknown.is_none_or(|(unknown, _)| unknown != sequence)
+        {
+            self.unknown = Some((sequence, self.now_ms));
+        }
         let actions = self.coordinator.on_event(now(self.now_ms), event);
         assert!(!self.is_over || actions.is_empty(), "after the end: {actions:?}");
         for action in actions {
@@ -231,7 +247,12 @@ impl World {
                 assert!(matches!(self.log[&sequence], LogRecord::Claim { .. }), "fenced by nobody");
                 self.is_over = true;
             }
-            Action::Fail(failure) => panic!("{failure}"),
+            Action::Fail(AttemptFailure::LogUnavailable { sequence, waited_ms, .. }) => {
+                assert!(waited_ms >= self.config.timeout_ms, "given up too early");
+                assert_eq!(self.unknown, Some((sequence, self.now_ms - waited_ms)), "the log has told");
+                (self.is_over, self.has_given_up) = (true, true);
+            }
+            Action::Fail(failure @ AttemptFailure::TooManyFailedCheckpoints { .. }) => panic!("{failure}"),
         }
     }
 
@@ -390,8 +411,9 @@ proptest! {
         steps in prop::collection::vec(step(), 0..250),
         max_concurrent in 1u32..4,
         retain in 1usize..4,
+        timeout_ms in timeout_ms(),
     ) {
-        let mut world = World::new(max_concurrent, retain);
+        let mut world = World::new(max_concurrent, retain, timeout_ms);
         for step in steps {
             world.step(step);
         }
@@ -404,8 +426,9 @@ proptest! {
     fn without_another_process_all_input_ends_in_a_finished_job(
         steps in prop::collection::vec(step(), 0..150),
         max_concurrent in 1u32..4,
+        timeout_ms in timeout_ms(),
     ) {
-        let mut world = World::new(max_concurrent, 1);
+        let mut world = World::new(max_concurrent, 1, timeout_ms);
         for step in steps.into_iter().filter(|step| !matches!(step, Step::Claim | Step::Shutdown)) {
             world.step(step);
         }
@@ -414,6 +437,9 @@ proptest! {
             world.send(Event::SubtaskEnded { subtask });
         }
         world.heal();
+        if world.has_given_up {
+            return Ok(()); // the next attempt finishes it
+        }
         prop_assert!(world.is_finished);
         // The world's log is one that a start can read, even if a write has landed long after it was given up.
         let view = LogView::replay(world.log.into_iter().collect(), 1).unwrap();

@@ -2,8 +2,8 @@
 
 use insta::assert_snapshot;
 
-use crate::script_test::{completed, config, run, start};
-use crate::{AttemptStart, Coordinator, CoordinatorConfig};
+use crate::script_test::{completed, config, describe, now, run, start};
+use crate::{AttemptStart, Coordinator, CoordinatorConfig, Event};
 
 fn check(config: CoordinatorConfig, script: &str) -> String {
     run(&mut Coordinator::new(config, start()), script)
@@ -208,20 +208,106 @@ fn records_are_appended_one_at_a_time_in_order_of_completion() {
 #[test]
 fn an_append_that_does_not_end_stops_only_later_appends() {
     assert_snapshot!(check(
-        config(),
+        CoordinatorConfig { max_concurrent: 2, ..config() },
         "
         @0 running
         @1000 enumerated 1
         ack 1
         written 1
-        unknown 6
         @2000 enumerated 2
         ack 2
         written 2
+        @2100 unknown 6
+        @2500 read-failed 6
         @2600
-        @3000 read-failed 6
-        @3100
+        @2650 read-own 6
+        "
+    ));
+}
+
+#[test]
+fn a_log_that_does_not_tell_within_the_timeout_ends_the_attempt() {
+    assert_snapshot!(check(
+        CoordinatorConfig { max_concurrent: 3, ..config() },
+        "
+        @0 running
+        @1000 enumerated 1
+        ack 1
+        written 1
+        @1300 request
+        enumerated 2
+        ack 2
+        written 2
+        @1400 request
+        unknown 6 disk-full
+        @1410 read-failed 6
+        @1510 read-none 6
+        @1710 unknown 6 disk-full
+        read-failed 6 no-such-folder
+        @1899
+        @1999
+        @2000
         read-own 6
+        appended 6
+        ack 3
+        @9000 request
+        shutdown
+        "
+    ));
+}
+
+#[test]
+fn a_log_that_tells_in_time_starts_the_patience_anew() {
+    assert_snapshot!(check(
+        CoordinatorConfig { retain: 2, ..config() },
+        "
+        @0 running
+        @1000 enumerated 1
+        ack 1
+        written 1
+        @1100 unknown 6
+        @1699 read-own 6
+        @2000 enumerated 2
+        ack 2
+        written 2
+        @2100 taken 7
+        @2200 read-failed 7
+        @2300
+        @2799 read-none 7
+        @2799 appended 7
+        @2800
+        "
+    ));
+}
+
+#[test]
+fn an_answer_that_comes_with_the_timeout_counts() {
+    let script = "@0 running\n@1000 enumerated 1\n ack 1\n written 1\n unknown 6\n";
+    let mut coordinator = Coordinator::new(config(), start());
+    let transcript = run(&mut coordinator, script);
+    assert!(transcript.ends_with("read 6\ndeadline: 1600\n"), "{transcript}");
+    let actions = coordinator.on_event(now(1_600), Event::LogAppended { sequence: 6 });
+    assert_eq!(actions.iter().map(describe).collect::<Vec<_>>(), ["notify complete 1"]);
+}
+
+#[test]
+fn the_log_must_tell_what_became_of_the_last_record_too() {
+    assert_snapshot!(check(
+        config(),
+        "
+        @0 ended
+        enumerated 1
+        ack 1
+        written 1
+        appended 6
+        @100 settled 1
+        @200 unknown 7
+        read-none 7
+        unknown 7 disk-full
+        read-failed 7
+        @799
+        @800
+        @900 appended 7
         "
     ));
 }
@@ -279,7 +365,7 @@ fn a_foreign_claim_fences_for_ever() {
 #[test]
 fn an_unknown_append_is_tried_again_under_its_number() {
     assert_snapshot!(check(
-        config(),
+        CoordinatorConfig { timeout_ms: 60_000, ..config() },
         "
         @0 running
         @1000 enumerated 1

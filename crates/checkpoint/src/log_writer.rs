@@ -1,17 +1,18 @@
 //! Appending to the job log: one record at a time, and no answer is guessed.
 //!
 //! An append that timed out may have happened. So the number is read back until it is known what is there: the own
-//! record, another one, or nothing, in which case the record is appended again under the same number.
+//! record, another one, or nothing, in which case the record is appended again under the same number. That has an end
+//! too: a log that does not tell for too long ends the attempt, and the next one reads it.
 
 use std::collections::VecDeque;
 
 use highwater_state_api::CheckpointId;
 
-use crate::{Action, LogRecord};
+use crate::{Action, AttemptFailure, LogRecord};
 
 /// Wait before the second try of an append or a read; doubled for each further one.
 const RETRY_MS_MIN: u64 = 100;
-/// Longest wait between two tries. There is no last one: what is in the log decides, not patience.
+/// Longest wait between two tries.
 const RETRY_MS_MAX: u64 = 10_000;
 
 /// What became of an append.
@@ -43,21 +44,30 @@ struct InFlight {
     step: Step,
     /// Answers in a row that decided nothing.
     undecided: u32,
-    /// The storage has failed to say what became of the append.
-    is_unknown: bool,
+    /// The storage has failed to say what became of the append. That it was not there at one moment decides nothing.
+    unknown: Option<Unknown>,
+}
+
+#[derive(Debug, Clone)]
+struct Unknown {
+    since_ms: u64,
+    /// Why it was unknown the last time, for people.
+    cause: String,
 }
 
 /// Writes records of one attempt.
 #[derive(Debug, Clone)]
 pub(crate) struct LogWriter {
     next_sequence: u64,
+    /// How long the outcome of an append may be unknown.
+    patience_ms: u64,
     in_flight: Option<InFlight>,
     queue: VecDeque<LogRecord>,
 }
 
 impl LogWriter {
-    pub(crate) fn new(next_sequence: u64) -> Self {
-        Self { next_sequence, in_flight: None, queue: VecDeque::new() }
+    pub(crate) fn new(next_sequence: u64, patience_ms: u64) -> Self {
+        Self { next_sequence, patience_ms, in_flight: None, queue: VecDeque::new() }
     }
 
     /// Appends a record after those that were pushed before.
@@ -77,10 +87,21 @@ impl LogWriter {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        match self.in_flight.as_ref()?.step {
+        let in_flight = self.in_flight.as_ref()?;
+        let retry = match in_flight.step {
             Step::AppendAt { at_ms } | Step::ReadAt { at_ms } => Some(at_ms),
             Step::Appending | Step::Reading => None,
-        }
+        };
+        let end = in_flight.unknown.as_ref().map(|unknown| unknown.since_ms.saturating_add(self.patience_ms));
+        retry.into_iter().chain(end).min()
+    }
+
+    /// Why the log is not waited for any longer, once it has not told for too long what became of an append.
+    pub(crate) fn unavailable(&self, now_ms: u64) -> Option<AttemptFailure> {
+        let Unknown { since_ms, cause } = self.in_flight.as_ref()?.unknown.as_ref()?;
+        let waited_ms = now_ms.saturating_sub(*since_ms);
+        let (sequence, cause) = (self.next_sequence, cause.clone());
+        (waited_ms >= self.patience_ms).then_some(AttemptFailure::LogUnavailable { sequence, waited_ms, cause })
     }
 
     /// Begins to append the record whose turn it is, unless another one is in flight.
@@ -89,7 +110,7 @@ impl LogWriter {
             && let Some(record) = self.queue.pop_front()
         {
             actions.push(Action::AppendLog { sequence: self.next_sequence, record: record.clone() });
-            self.in_flight = Some(InFlight { record, step: Step::Appending, undecided: 0, is_unknown: false });
+            self.in_flight = Some(InFlight { record, step: Step::Appending, undecided: 0, unknown: None });
         }
     }
 
@@ -114,9 +135,9 @@ impl LogWriter {
         self.decided(sequence)
     }
 
-    /// Whether an append waits for a storage that does not say what became of it, for nobody knows how long.
+    /// Whether an append waits for a storage that does not say what became of it.
     pub(crate) fn is_stalled(&self) -> bool {
-        self.in_flight.as_ref().is_some_and(|in_flight| in_flight.is_unknown)
+        self.in_flight.as_ref().is_some_and(|in_flight| in_flight.unknown.is_some())
     }
 
     /// Another record has the number, or the own one has it from a try before: only reading tells.
@@ -129,9 +150,9 @@ impl LogWriter {
     }
 
     /// The record may be there or not.
-    pub(crate) fn unknown(&mut self, sequence: u64, actions: &mut Vec<Action>) {
+    pub(crate) fn unknown(&mut self, now_ms: u64, sequence: u64, cause: String, actions: &mut Vec<Action>) {
         if let Some(in_flight) = self.in_flight(sequence) {
-            in_flight.is_unknown = true;
+            in_flight.note_unknown(now_ms, cause);
         }
         self.taken(sequence, actions);
     }
@@ -150,9 +171,9 @@ impl LogWriter {
         }
     }
 
-    pub(crate) fn read_failed(&mut self, now_ms: u64, sequence: u64) {
+    pub(crate) fn read_failed(&mut self, now_ms: u64, sequence: u64, cause: String) {
         if let Some(in_flight) = self.in_flight(sequence).filter(|in_flight| in_flight.step == Step::Reading) {
-            in_flight.is_unknown = true;
+            in_flight.note_unknown(now_ms, cause);
             in_flight.undecided = in_flight.undecided.max(1); // a read that failed is never repeated at once
             in_flight.step = Step::ReadAt { at_ms: in_flight.retry_at(now_ms) };
         }
@@ -171,6 +192,11 @@ impl LogWriter {
 }
 
 impl InFlight {
+    fn note_unknown(&mut self, now_ms: u64, cause: String) {
+        let since_ms = self.unknown.as_ref().map_or(now_ms, |unknown| unknown.since_ms);
+        self.unknown = Some(Unknown { since_ms, cause });
+    }
+
     /// The first time at once, then later and later.
     fn retry_at(&mut self, now_ms: u64) -> u64 {
         let wait_ms = match self.undecided {

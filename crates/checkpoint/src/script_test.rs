@@ -11,9 +11,8 @@ use highwater_state_api::{
 };
 
 use crate::{
-    Acknowledgement, Action, AttemptFailure, AttemptStart, CompletedCheckpoint, Coordinator, CoordinatorConfig,
-    Decline, DeclineReason, EnumeratorState, Event, LogRecord, Now, OperatorPlan, OperatorSnapshot, SubtaskSnapshot,
-    TaskPlan, paths,
+    Acknowledgement, Action, AttemptStart, CompletedCheckpoint, Coordinator, CoordinatorConfig, Decline, DeclineReason,
+    EnumeratorState, Event, LogRecord, Now, OperatorPlan, OperatorSnapshot, SubtaskSnapshot, TaskPlan, paths,
 };
 
 pub(crate) const ATTEMPT: Attempt = Attempt(5);
@@ -124,6 +123,7 @@ fn events(words: &[&str], last_append: Option<&LogRecord>) -> Vec<Event> {
     let all = || config().subtasks().into_iter();
     let number = |index: usize| words[index].parse::<u64>().unwrap();
     let checkpoint = || CheckpointId(number(1));
+    let cause = || (*words.get(2).unwrap_or(&"time-out")).to_owned();
     let one = |index: usize| {
         let (task, index) = words[index].split_once('/').unwrap();
         subtask(task.parse().unwrap(), index.parse().unwrap())
@@ -162,14 +162,14 @@ fn events(words: &[&str], last_append: Option<&LogRecord>) -> Vec<Event> {
         }
         "appended" => vec![Event::LogAppended { sequence: number(1) }],
         "taken" => vec![Event::LogTaken { sequence: number(1) }],
-        "unknown" => vec![Event::LogUnknown { sequence: number(1), cause: "time-out".to_owned() }],
+        "unknown" => vec![Event::LogUnknown { sequence: number(1), cause: cause() }],
         "read-own" => vec![Event::LogRead { sequence: number(1), record: last_append.cloned() }],
         "read-none" => vec![Event::LogRead { sequence: number(1), record: None }],
         "read-claim" => {
             let record = Some(LogRecord::Claim { nonce: 9, first_checkpoint: CheckpointId(9) });
             vec![Event::LogRead { sequence: number(1), record }]
         }
-        "read-failed" => vec![Event::LogReadFailed { sequence: number(1), cause: "time-out".to_owned() }],
+        "read-failed" => vec![Event::LogReadFailed { sequence: number(1), cause: cause() }],
         "shutdown" => vec![Event::Shutdown],
         other => panic!("no event {other}"),
     }
@@ -202,9 +202,7 @@ pub(crate) fn describe(action: &Action) -> String {
         Action::DiscardState { handles } => format!("discard state {}", list(handles)),
         Action::TruncateLog { sequences } => format!("truncate log {sequences:?}"),
         Action::Finished => "finished".to_owned(),
-        Action::Fail(failure @ (AttemptFailure::Fenced { .. } | AttemptFailure::TooManyFailedCheckpoints { .. })) => {
-            format!("fail: {failure}")
-        }
+        Action::Fail(failure) => format!("fail: {failure}"),
     }
 }
 

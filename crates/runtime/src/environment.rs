@@ -56,7 +56,8 @@ impl StreamExecutionEnvironment {
         self
     }
 
-    /// How long a checkpoint may take before it is given up. Default: 10 minutes.
+    /// How long a checkpoint may take before it is given up, and for how long the job log may fail to tell whether a record
+    /// was appended before the attempt is. Default: 10 minutes.
     pub fn set_checkpoint_timeout(&self, timeout: Duration) -> &Self {
         self.plan.borrow_mut().config.checkpoint_timeout = timeout;
         self

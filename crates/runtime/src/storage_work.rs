@@ -28,7 +28,7 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, action: A
         }
         Action::AppendLog { sequence, record } => {
             failpoint::hit(failpoint::BEFORE_LOG_APPEND);
-            let unknown = |cause| Event::LogUnknown { sequence, cause };
+            let unknown = |cause| warned(Event::LogUnknown { sequence, cause });
             let content = match encode_log_record(&record) {
                 Ok(content) => Bytes::from(content),
                 Err(error) => return Some(unknown(chain_of(&error))),
@@ -40,7 +40,7 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, action: A
             })
         }
         Action::ReadLog { sequence } => {
-            let failed = |cause| Event::LogReadFailed { sequence, cause };
+            let failed = |cause| warned(Event::LogReadFailed { sequence, cause });
             Some(match storage.read(&paths::log_record(job, sequence)).await {
                 Ok(bytes) => match decode_log_record(&bytes) {
                     Ok(record) => Event::LogRead { sequence, record: Some(record) },
@@ -86,8 +86,8 @@ pub(crate) fn answer_of_failure(action: &Action) -> impl FnOnce(String) -> Optio
     move |cause| {
         Some(match failed? {
             Failed::Metadata(checkpoint) => Event::MetadataFailed { checkpoint, cause },
-            Failed::Append(sequence) => Event::LogUnknown { sequence, cause },
-            Failed::Read(sequence) => Event::LogReadFailed { sequence, cause },
+            Failed::Append(sequence) => warned(Event::LogUnknown { sequence, cause }),
+            Failed::Read(sequence) => warned(Event::LogReadFailed { sequence, cause }),
         })
     }
 }
@@ -101,6 +101,20 @@ async fn write_metadata(
     let mut upload = storage.create(path).await?;
     upload.write(Bytes::from(content)).await?;
     Ok(upload.finish().await?)
+}
+
+/// Tells people that the job log does not work. It is tried again, and nobody else says why nothing completes meanwhile.
+fn warned(event: Event) -> Event {
+    match &event {
+        Event::LogUnknown { sequence, cause } => {
+            tracing::warn!(target: "highwater::checkpoint", sequence, cause, "whether a log record was appended is unknown");
+        }
+        Event::LogReadFailed { sequence, cause } => {
+            tracing::warn!(target: "highwater::checkpoint", sequence, cause, "a log record cannot be read");
+        }
+        _ => {}
+    }
+    event
 }
 
 /// Left-overs are found again at the next start of the job.

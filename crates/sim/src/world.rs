@@ -380,7 +380,10 @@ impl World {
                 if is_fenced {
                     return Err(progress::unexpected(format!("nobody else runs the job, and {failure}")));
                 }
-                self.coverage.count("attempts ended by their coordinator");
+                self.coverage.count(match failure {
+                    AttemptFailure::LogUnavailable { .. } => "attempts ended by a log that does not tell",
+                    _ => "attempts ended by their coordinator",
+                });
             }
         }
         if !is_finished {
