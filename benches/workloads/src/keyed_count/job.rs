@@ -49,7 +49,7 @@ struct KeySource {
 }
 
 /// The number of the next record of a split, and the step to the one after it.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(PartialEq, Eq, PartialOrd, Ord, Debug, Clone, Copy, Serialize, Deserialize)]
 struct KeySplit {
     next: u64,
     step: u64,
