@@ -3,17 +3,25 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use highwater_state_api::{OperatorList, Redistribution};
+use highwater_state_api::{OperatorList, Redistribution, Schema};
 
-/// Takes the list `name` out of every subtask; its elements in the order of the subtasks.
-pub(crate) fn take_list(subtasks: &mut [Vec<OperatorList>], name: &str) -> Vec<Bytes> {
+/// Takes the list `name` out of every subtask; its elements in the order of the subtasks, and their schema if there is
+/// such a list. An error is the name, if the subtasks do not agree on the schema.
+pub(crate) fn take_list(
+    subtasks: &mut [Vec<OperatorList>],
+    name: &str,
+) -> Result<(Option<Schema>, Vec<Bytes>), String> {
     let mut elements = Vec::new();
+    let mut schema = None;
     for lists in subtasks {
         for list in lists.extract_if(.., |list| list.name == name) {
+            if *schema.get_or_insert_with(|| list.schema.clone()) != list.schema {
+                return Err(name.to_owned());
+            }
             elements.extend(list.elements);
         }
     }
-    elements
+    Ok((schema, elements))
 }
 
 /// The lists of `parallelism` new subtasks, from those of the old ones. An error is the name of a list on which the old

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use highwater_state_api::{KEY_HASH_ID, KeyedStateHandle, MaxParallelism, OperatorList, OperatorUid, ParallelismError};
+use highwater_state_api::{
+    KEY_HASH_ID, KeyedStateHandle, MaxParallelism, OperatorList, OperatorUid, ParallelismError, Schema,
+};
 
 use crate::operator_lists::{self, take_list};
 use crate::{CheckpointMetadata, OperatorState};
@@ -55,6 +57,8 @@ pub struct RestoredOperator {
 pub struct RestoredSource {
     /// What the enumerator had written.
     pub enumerator: Bytes,
+    /// The schema of the splits; `None` when no reader wrote any list.
+    pub split_schema: Option<Schema>,
     /// The splits that readers had not read to their end, with positions, in the order of the old subtasks.
     pub splits: Vec<Bytes>,
 }
@@ -169,12 +173,15 @@ fn restore(operator: &OperatorState, target: &OperatorTarget) -> Result<Restored
     let mut old_lists: Vec<Vec<OperatorList>> =
         operator.subtasks.iter().map(|snapshot| snapshot.lists.clone()).collect();
     // Readers get their splits from the enumerator, at the same parallelism too: one path, one order.
-    let source = operator.enumerator.as_ref().map(|enumerator| RestoredSource {
-        enumerator: enumerator.clone(),
-        splits: take_list(&mut old_lists, READER_SPLITS),
-    });
-    let lists = operator_lists::redistribute(old_lists, target.parallelism as usize)
-        .map_err(|name| RedistributeError::ListsDisagree { uid: uid.clone(), name })?;
+    let disagree = |name| RedistributeError::ListsDisagree { uid: uid.clone(), name };
+    let source = match &operator.enumerator {
+        None => None,
+        Some(enumerator) => {
+            let (split_schema, splits) = take_list(&mut old_lists, READER_SPLITS).map_err(disagree)?;
+            Some(RestoredSource { enumerator: enumerator.clone(), split_schema, splits })
+        }
+    };
+    let lists = operator_lists::redistribute(old_lists, target.parallelism as usize).map_err(disagree)?;
 
     let watermark = lowest_watermark(operator);
     let subtasks = (0..target.parallelism)

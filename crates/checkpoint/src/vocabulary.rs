@@ -93,7 +93,8 @@ pub enum LogRecord {
         /// Its metadata.
         metadata: StateHandle,
     },
-    /// The job has processed all its input; its last checkpoint is complete.
+    /// The job has processed all its input; its last checkpoint is complete, and every effect of it outside the job has
+    /// happened. No record follows.
     Finished {
         /// The attempt that finished it.
         attempt: Attempt,

@@ -1,4 +1,4 @@
-//! What it means to be a backend, a storage or a transactional sink, as tests anyone can run on theirs.
+//! What it means to be a backend or a storage, as tests anyone can run on theirs.
 //!
 //! * [`storage_conformance!`] runs every case of [`storage`] on a checkpoint storage.
 //! * [`keyed_backend_conformance!`] runs every case of [`keyed`] on a state backend.

@@ -100,6 +100,13 @@ pub(crate) async fn run_attempt(job: &Job, wishes: &mut watch::Receiver<Wishes>)
     // storage hangs, the claim of the next one makes it harmless.
     if tokio::time::timeout(STOP_DEADLINE, pool.idle()).await.is_err() {
         tracing::warn!(target: "highwater::job", job = %job.name, "the storage has not answered before the attempt ended");
+    } else if matches!(end, AttemptEnd::Finished) {
+        // Answers that were on their way when the job finished were of checkpoints that had failed. Another start would
+        // delete what they left, and there will be none.
+        let tidied = begin_attempt(&*job.storage, &job.name, &targets, job.config.retain.max(1), random::nonce()).await;
+        if let Err(error) = tidied {
+            tracing::warn!(target: "highwater::job", job = %job.name, ?error, "the storage could not be tidied up");
+        }
     }
     Ok(end)
 }
@@ -130,8 +137,7 @@ fn start_subtasks(
         waker: &|id| parkers[&id].waker(),
         reports: &|_| Box::new(ReportSender(inputs.clone())),
     };
-    let built = build_subtasks(&job.graph, &environment)
-        .map_err(|source| JobError::Start { operator: "of a task".to_owned(), source })?;
+    let built = build_subtasks(&job.graph, &environment)?;
     let mut running = RunningSubtasks { controls: BTreeMap::new(), threads: Vec::new() };
     let mut board = Vec::with_capacity(built.len());
     for BuiltSubtask { subtask, control, metrics } in built {
@@ -206,7 +212,7 @@ struct SubtaskThread {
     contexts: BTreeMap<OperatorUid, OperatorContext>,
     parker: Arc<Parker>,
     reports: ReportSender,
-    clock: Arc<dyn crate::Clock>,
+    clock: Arc<dyn crate::clock::Clock>,
     name: String,
 }
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Waker;
 
-use highwater_state_api::{Attempt, BoxedError, CheckpointId, JobName, MaxParallelism, OperatorUid, SubtaskId};
+use highwater_state_api::{Attempt, CheckpointId, JobName, MaxParallelism, OperatorUid, SubtaskId};
 
+use crate::JobError;
 use crate::chain::Chain;
 use crate::channel::{ChannelReceiver, ChannelSender, channel};
 use crate::control::{ControlSender, Reports, control_lane};
@@ -47,7 +48,7 @@ pub struct BuiltSubtask {
 }
 
 /// Makes every subtask of `graph`, in order of task and index.
-pub fn build_subtasks(graph: &JobGraph, environment: &AttemptEnvironment<'_>) -> Result<Vec<BuiltSubtask>, BoxedError> {
+pub fn build_subtasks(graph: &JobGraph, environment: &AttemptEnvironment<'_>) -> Result<Vec<BuiltSubtask>, JobError> {
     let mut wiring = Wiring::connect(graph, environment);
     let mut built = Vec::with_capacity(graph.subtasks());
     for (task, node) in graph.tasks.iter().enumerate() {
@@ -55,7 +56,9 @@ pub fn build_subtasks(graph: &JobGraph, environment: &AttemptEnvironment<'_>) ->
             let id = SubtaskId { task: task as u32, subtask };
             let mut operators = Vec::with_capacity(node.operators.len());
             for operator in &node.operators {
-                operators.push((operator.uid.clone(), (operator.factory)(subtask)?));
+                let made = (operator.factory)(subtask);
+                let made = made.map_err(|source| JobError::Start { operator: operator.uid.to_string(), source })?;
+                operators.push((operator.uid.clone(), made));
             }
             let waker = (environment.waker)(id);
             let (control, receiver) = control_lane(waker.clone());

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use highwater_checkpoint::Now;
 
-/// Tells the time. Injected, so that a simulation can tell its own.
-pub trait Clock: Send + Sync {
+/// Tells the time; one value, held by the job.
+pub(crate) trait Clock: Send + Sync {
     /// Time since a fixed instant; never goes backwards.
     fn monotonic(&self) -> Duration;
 
@@ -20,14 +20,14 @@ pub trait Clock: Send + Sync {
 
 /// The clocks of the operating system.
 #[derive(Debug, Clone, Copy)]
-pub struct SystemClock {
+pub(crate) struct SystemClock {
     origin: Instant,
 }
 
 impl SystemClock {
     /// A clock that starts now.
     #[expect(clippy::new_without_default, reason = "reading the clock is not what a default is for")]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { origin: Instant::now() }
     }
 }

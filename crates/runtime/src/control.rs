@@ -29,9 +29,7 @@ pub enum Control {
     AddSplit(Bytes),
     /// To a source: there will be no more splits.
     NoMoreSplits,
-    /// The job is finished: the subtask may go.
-    Finish,
-    /// The attempt is over: the subtask is to stop where it is.
+    /// The attempt is over, finished or not: the subtask is to stop where it is.
     Cancel,
 }
 

@@ -69,13 +69,13 @@ impl StreamExecutionEnvironment {
         self
     }
 
-    /// How many checkpoints in a row may fail before the job does. Default: 0.
+    /// How many checkpoints in a row may fail before the job does; `u32::MAX` is any number. Default: 0.
     pub fn set_tolerable_checkpoint_failures(&self, number: u32) -> &Self {
         self.plan.borrow_mut().config.tolerable_failures = number;
         self
     }
 
-    /// How many complete checkpoints are kept. Default: 1.
+    /// How many complete checkpoints are kept; 0 counts as 1. Default: 1.
     pub fn set_max_retained_checkpoints(&self, number: usize) -> &Self {
         self.plan.borrow_mut().config.retain = number;
         self

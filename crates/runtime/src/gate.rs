@@ -50,11 +50,6 @@ impl Gate {
         None
     }
 
-    /// Whether nothing could be taken now.
-    pub fn is_idle(&self) -> bool {
-        self.inputs.iter().all(|input| input.blocked || input.channel.is_empty())
-    }
-
     /// Takes nothing more from a channel, until it is unblocked.
     pub fn block(&mut self, channel: usize) {
         self.inputs[channel].blocked = true;

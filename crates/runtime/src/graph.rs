@@ -1,16 +1,16 @@
 //! The job graph: tasks, each a chain of operators with a parallelism, and the edges between them.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use highwater_checkpoint::{OperatorPlan, OperatorTarget, TaskPlan};
+use highwater_checkpoint::{OperatorPlan, OperatorTarget, READER_SPLITS, RestoredSource, TaskPlan};
 use highwater_state_api::{BincodeSerializer, BoxedError, MaxParallelism, OperatorUid, Serializer, State};
 use highwater_stream_api::{Sink, SinkStart, Source, SplitAssignment, SplitEnumerator};
 
 use crate::channel::{BatchDecoder, ChannelSender};
 use crate::operator::Operator;
+use crate::operators::{element_schema, other_schema};
 use crate::output::Output;
 
 /// Makes an operator for one subtask; called once for each subtask in every attempt.
@@ -147,8 +147,8 @@ pub trait AnySource: Send + Sync {
     /// The enumerator of a job that starts from nothing.
     fn create_enumerator(&self) -> Result<Box<dyn AnyEnumerator>, BoxedError>;
 
-    /// The enumerator of a restored job; `returned` are the splits that readers had, serialised.
-    fn restore_enumerator(&self, state: &[u8], returned: &[Bytes]) -> Result<Box<dyn AnyEnumerator>, BoxedError>;
+    /// The enumerator of a restored job. Refuses splits that were written with another schema.
+    fn restore_enumerator(&self, restored: &RestoredSource) -> Result<Box<dyn AnyEnumerator>, BoxedError>;
 }
 
 /// A split enumerator of any type; splits are serialised.
@@ -170,10 +170,15 @@ impl<S: Source> AnySource for ErasedSource<S> {
         Ok(Box::new(ErasedEnumerator(self.0.create_enumerator()?)))
     }
 
-    fn restore_enumerator(&self, state: &[u8], returned: &[Bytes]) -> Result<Box<dyn AnyEnumerator>, BoxedError> {
-        let mut enumerator = self.0.restore_enumerator(state)?;
+    fn restore_enumerator(&self, restored: &RestoredSource) -> Result<Box<dyn AnyEnumerator>, BoxedError> {
+        let schema = element_schema::<S::Split>();
+        if let Some(other) = restored.split_schema.as_ref().filter(|existing| **existing != schema) {
+            return Err(other_schema(READER_SPLITS, other, schema).into());
+        }
+        let mut enumerator = self.0.restore_enumerator(&restored.enumerator)?;
         let serializer = BincodeSerializer::default();
-        let splits: Result<Vec<S::Split>, _> = returned.iter().map(|split| serializer.deserialize(split)).collect();
+        let splits: Result<Vec<S::Split>, _> =
+            restored.splits.iter().map(|split| serializer.deserialize(split)).collect();
         enumerator.add_splits_back(splits?);
         Ok(Box::new(ErasedEnumerator(enumerator)))
     }

@@ -14,6 +14,10 @@ use crate::driver::Input;
 use crate::snapshot::{AsyncSnapshot, SnapshotExecutor};
 use crate::threads::message_of;
 
+/// How much work may wait for the storage before snapshots are declined instead of joining it: a storage that hangs must
+/// not make the job hold one frozen state after the other.
+const OUTSTANDING_MAX: usize = 1024;
+
 /// Runs work that waits for storage. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct IoPool {
@@ -52,6 +56,17 @@ impl IoPool {
         });
     }
 
+    /// How much work is not done yet.
+    fn outstanding(&self) -> usize {
+        *self.outstanding.borrow()
+    }
+
+    /// Says something to the coordinator at once.
+    fn answer(&self, input: Input) {
+        // The coordinator is gone when its attempt is over; then nobody waits for the answer.
+        let _ = self.inputs.blocking_send(input);
+    }
+
     /// Waits until all work is done.
     pub(crate) async fn idle(&self) {
         // This pool holds a sender, so that the channel cannot be closed.
@@ -83,8 +98,13 @@ pub(crate) struct PoolExecutor {
 
 impl SnapshotExecutor for PoolExecutor {
     fn submit(&self, snapshot: AsyncSnapshot) {
+        let mut declined = snapshot.decline("");
+        if self.pool.outstanding() >= OUTSTANDING_MAX {
+            declined.message = format!("the storage does not keep up: {OUTSTANDING_MAX} pieces of work wait for it");
+            self.pool.answer(Input::Report(Report::Declined(declined)));
+            return;
+        }
         let storage = self.storage.clone();
-        let declined = snapshot.decline("");
         let work = async move {
             let report: Report = snapshot.write(&*storage).await;
             Some(Input::Report(report))

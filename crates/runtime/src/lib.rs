@@ -40,7 +40,6 @@ mod threads;
 
 pub use build::{AttemptEnvironment, BuiltSubtask, build_subtasks};
 pub use chain::{Chain, FrozenChain};
-pub use clock::{Clock, SystemClock};
 pub use data_stream::{DataStream, DataStreamSink, KeyedStream};
 pub use environment::StreamExecutionEnvironment;
 pub use error::{JobError, TaskError};
@@ -50,7 +49,6 @@ pub use job::{JobHandle, JobMonitor, JobOutcome, JobResult, JobStatus, SubtaskSt
 pub use master::{Enumerators, Master, MasterEnd, Order};
 pub use metrics::SubtaskMetrics;
 pub use prepare::{Contexts, Preparation, Prepared, prepare};
-pub use snapshot::{AsyncSnapshot, INLINE_BYTES_MAX, SnapshotExecutor, write_keyed};
-pub use split_gate::SplitGate;
+pub use snapshot::{AsyncSnapshot, SnapshotExecutor};
 pub use storage_work::carry_out;
 pub use subtask::{Step, Subtask, SubtaskParts};

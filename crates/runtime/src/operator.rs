@@ -20,7 +20,8 @@ use crate::batch::AnyBatch;
 ///
 /// Records come as batches: [`Operator::accept`] takes one, [`Operator::run`] works on it until it is done or has to
 /// yield, [`Operator::take_output`] gives what came out. Between the calls of `run` the rest of the batch is the only
-/// place inside the operator where records wait.
+/// place inside the operator where records wait. After an error the operator is dropped; only [`FreezeError::Decline`]
+/// lets it go on.
 pub trait Operator: Send {
     /// Prepares the operator, with restored state if there is any. Called once, first.
     fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError>;

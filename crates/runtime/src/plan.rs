@@ -19,6 +19,11 @@ use crate::operator::Operator;
 use crate::operators::{SinkOperator, SourceOperator};
 use crate::output::{HashOutput, RoundRobinOutput};
 
+/// How long a checkpoint may take when nothing else is set; Flink's default.
+const DEFAULT_CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(600);
+/// How many rows are cached before byte tables when nothing else is set.
+const DEFAULT_CACHED_ROWS_MAX: usize = 1 << 16;
+
 /// Index of a node in its plan.
 pub(crate) type NodeId = usize;
 
@@ -158,14 +163,14 @@ impl Plan {
             state_backend: None,
             checkpoint_storage: None,
             checkpoint_interval: None,
-            checkpoint_timeout: Duration::from_secs(600),
+            checkpoint_timeout: DEFAULT_CHECKPOINT_TIMEOUT,
             min_pause: Duration::ZERO,
             tolerable_failures: 0,
             retain: 1,
             restart: None,
             parallelism: 1,
             max_parallelism: None,
-            cached_rows_max: 1 << 16,
+            cached_rows_max: DEFAULT_CACHED_ROWS_MAX,
         };
         Self { config, nodes: Vec::new() }
     }

@@ -101,7 +101,7 @@ fn create_enumerators(
     for (task, uid, source) in graph.sources() {
         let state = restored.and_then(|(_, assignment)| restored_source(assignment, uid));
         let enumerator = match state {
-            Some(state) => source.restore_enumerator(&state.enumerator, &state.splits),
+            Some(state) => source.restore_enumerator(state),
             None => source.create_enumerator(),
         };
         let enumerator = enumerator.map_err(|source| JobError::Start { operator: uid.to_string(), source })?;

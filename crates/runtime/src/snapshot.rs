@@ -12,7 +12,7 @@ use crate::control::Report;
 use crate::error::chain_of;
 
 /// State up to this many bytes travels inside the metadata instead of as an object of its own; Flink's default.
-pub const INLINE_BYTES_MAX: usize = 20 * 1024;
+pub(crate) const INLINE_BYTES_MAX: usize = 20 * 1024;
 
 /// A snapshot of one subtask that is to be written. Owns all it needs: it may run anywhere, or be dropped.
 pub struct AsyncSnapshot {
@@ -28,7 +28,8 @@ pub struct AsyncSnapshot {
     pub frozen: FrozenChain,
 }
 
-/// Runs asynchronous halves somewhere that is not the task's thread. Bounded; may wait for room.
+/// Runs asynchronous halves somewhere that is not the task's thread. Bounded: declines what it has no room for. Never waits
+/// for the storage.
 pub trait SnapshotExecutor: Send + Sync {
     /// Takes a snapshot to be written and reported.
     fn submit(&self, snapshot: AsyncSnapshot);
@@ -80,7 +81,7 @@ fn describe(uid: &OperatorUid, error: &BoxedError) -> String {
 
 /// Writes the keyed state of one operator subtask to `path`, key group by key group, or keeps it inline when it is
 /// small.
-pub async fn write_keyed(
+async fn write_keyed(
     mut frozen: FrozenKeyedState,
     range: KeyGroupRange,
     path: &ObjectPath,

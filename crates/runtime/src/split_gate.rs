@@ -9,7 +9,7 @@ use highwater_state_api::{CheckpointId, SubtaskId};
 
 /// Which readers may be given splits now.
 #[derive(Debug, Default)]
-pub struct SplitGate {
+pub(crate) struct SplitGate {
     /// Readers that may not, each with the newest checkpoint it has not acknowledged.
     closed: BTreeMap<SubtaskId, CheckpointId>,
     /// Readers that asked while they might not.
@@ -18,14 +18,14 @@ pub struct SplitGate {
 
 impl SplitGate {
     /// The enumerators are snapshotted for a checkpoint: readers get nothing until they have acknowledged it.
-    pub fn close(&mut self, checkpoint: CheckpointId, readers: impl IntoIterator<Item = SubtaskId>) {
+    pub(crate) fn close(&mut self, checkpoint: CheckpointId, readers: impl IntoIterator<Item = SubtaskId>) {
         for reader in readers {
             self.closed.insert(reader, checkpoint);
         }
     }
 
     /// A reader asks for a split. Whether it may be given one now; if not, it will be named when it may.
-    pub fn request(&mut self, reader: SubtaskId) -> bool {
+    pub(crate) fn request(&mut self, reader: SubtaskId) -> bool {
         let is_open = !self.closed.contains_key(&reader);
         if !is_open {
             self.waiting.insert(reader);
@@ -34,7 +34,7 @@ impl SplitGate {
     }
 
     /// A reader has acknowledged a checkpoint. Whether it has waited and may now be given a split.
-    pub fn acknowledged(&mut self, reader: SubtaskId, checkpoint: CheckpointId) -> bool {
+    pub(crate) fn acknowledged(&mut self, reader: SubtaskId, checkpoint: CheckpointId) -> bool {
         if self.closed.get(&reader).is_some_and(|closed| *closed <= checkpoint) {
             self.closed.remove(&reader);
             return self.waiting.remove(&reader);
@@ -43,7 +43,7 @@ impl SplitGate {
     }
 
     /// A checkpoint is complete or will never be. The readers that have waited and may now be given splits.
-    pub fn ended(&mut self, checkpoint: CheckpointId) -> Vec<SubtaskId> {
+    pub(crate) fn ended(&mut self, checkpoint: CheckpointId) -> Vec<SubtaskId> {
         self.closed.retain(|_, closed| *closed > checkpoint);
         self.waiting.extract_if(.., |reader| !self.closed.contains_key(reader)).collect()
     }

@@ -309,7 +309,7 @@ impl Subtask {
                     source.no_more_splits();
                 }
             }
-            Control::Finish | Control::Cancel => return Ok(true),
+            Control::Cancel => return Ok(true),
         }
         Ok(false)
     }

@@ -206,6 +206,6 @@ fn an_ended_subtask_still_takes_checkpoints_and_says_when_it_has_settled_them() 
         fixture.control.send(Control::Complete(CheckpointId(3)));
         assert_eq!(fixture.run().0, ["settled 3"], "a notification may be repeated because its answer was lost");
     }
-    fixture.control.send(Control::Finish);
+    fixture.control.send(Control::Cancel);
     assert_eq!(fixture.run().0, ["stopped"]);
 }

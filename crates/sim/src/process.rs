@@ -100,8 +100,7 @@ impl Process {
             waker: &|id| Waker::from(bells[&id].clone()),
             reports: &|id| Box::new(MailboxSender(mailboxes[&id].clone())),
         };
-        let built = build_subtasks(graph, &environment)
-            .map_err(|source| JobError::Start { operator: "of a task".to_owned(), source })?;
+        let built = build_subtasks(graph, &environment)?;
         let slot = |BuiltSubtask { subtask, control, .. }| {
             let id = Subtask::id(&subtask);
             let name = format!("{}/{}", graph.tasks[id.task as usize].operators[0].uid, id.subtask);

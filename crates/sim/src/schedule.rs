@@ -357,7 +357,7 @@ fn describe_control(message: &Control) -> String {
         Control::Aborted(checkpoint) => format!("checkpoint {checkpoint} will never complete"),
         Control::AddSplit(_) => "read another split".to_owned(),
         Control::NoMoreSplits => "there are no more splits".to_owned(),
-        Control::Finish | Control::Cancel => "stop".to_owned(),
+        Control::Cancel => "stop".to_owned(),
     }
 }
 

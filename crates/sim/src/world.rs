@@ -400,6 +400,8 @@ impl World {
         // Whoever still writes for a checkpoint that has failed will find nobody who deletes it, but the next start.
         let writes = |work: &Work| matches!(work.kind, Kind::Snapshot | Kind::Metadata);
         self.may_leave_behind |= self.works.iter().any(writes);
+        // And so will what has just been written, and is on its way to a master that is gone.
+        self.may_leave_behind |= process.answers.iter().any(|answer| matches!(answer, Event::MetadataWritten { .. }));
         process.stop(self.time());
         for report in std::mem::take(&mut process.reports) {
             self.keep_late(report);

@@ -81,7 +81,7 @@ pub trait ByteTables {
         visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> Result<(), StateError>;
 
-    /// A hint that these entries are about to be read, in ascending order.
+    /// A hint that these entries are about to be read, in ascending order. Not given yet.
     fn prefetch(&mut self, _wanted: &[At<'_>]) {}
 }
 

@@ -17,7 +17,8 @@ pub fn write_key_group(frozen: &mut dyn FrozenState, group: KeyGroup, out: &mut 
     frozen.visit_key_group(group, &mut |entry| {
         if section.is_none_or(|(table, _)| table != entry.at.table) {
             if section.is_some_and(|(table, _)| table > entry.at.table) {
-                return Err(StateError::Damaged(format!("the snapshot visits table {} again", entry.at.table.0)));
+                let what = format!("its snapshot visits table {} of key group {group} again", entry.at.table.0);
+                return Err(StateError::Backend(what.into()));
             }
             close(section.take(), out);
             section = Some((entry.at.table, out.len()));

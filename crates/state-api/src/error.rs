@@ -85,7 +85,7 @@ pub enum StateError {
         reason: String,
     },
     /// A value could not be written or read.
-    #[error("state {state:?}: {source}")]
+    #[error("a value of state {state:?} could not be written or read")]
     Serializer {
         /// The state.
         state: String,
@@ -111,7 +111,7 @@ pub enum StateError {
     #[error("restored state is damaged: {0}")]
     Damaged(String),
     /// The backend itself failed.
-    #[error("the state backend failed: {0}")]
+    #[error("the state backend failed")]
     Backend(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The checkpoint storage failed.
     #[error(transparent)]

@@ -6,7 +6,7 @@
 //! * The row tier: [`KeyedState`] keeps typed rows before a [`KeyedStateBackend`].
 //! * Backends: [`StateBackend`] makes them, [`ByteTables`] and [`FrozenState`] are what most have to write.
 //! * Storage: [`CheckpointStorage`] keeps immutable objects, a [`StateHandle`] names one.
-//! * Hooks: [`CheckpointedFunction`], [`CheckpointListener`].
+//! * Hooks: [`FunctionInitializationContext`], [`FunctionSnapshotContext`].
 //!
 //! This crate knows no runtime, no clock and no thread.
 
@@ -34,9 +34,7 @@ pub use backend::{
 };
 pub use descriptor::{AnyDescriptor, Key, MapStateDescriptor, State, StateKind, TableMeta, ValueStateDescriptor};
 pub use error::StateError;
-pub use function::{
-    BoxedError, CheckpointListener, CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext,
-};
+pub use function::{BoxedError, FunctionInitializationContext, FunctionSnapshotContext};
 pub use handle::{Checksum, KeyGroupPart, KeyedStateHandle, ObjectPath, RunningChecksum, StateHandle};
 pub use handles::{KeyCx, MapState, ValueState};
 pub use ids::{Attempt, CheckpointId, InvalidName, JobName, OperatorUid, SubtaskId};

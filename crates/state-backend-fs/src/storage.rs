@@ -28,10 +28,10 @@ use crate::uri::{LocationError, path_of};
 /// # let folder = tempfile::tempdir()?;
 /// # let checkpoints = folder.path().join("checkpoints");
 /// let storage = FileSystemCheckpointStorage::new(&checkpoints)?;
-/// let path = ObjectPath::new(["job", "chk-1", "metadata"]);
+/// let path = ObjectPath::new(["job", "chk-1-1", "_metadata"]);
 /// storage.create_if_absent(&path, "content".into()).await?;
 /// assert_eq!(storage.read(&path).await?, "content");
-/// assert!(checkpoints.join("job/chk-1/metadata").is_file());
+/// assert!(checkpoints.join("job/chk-1-1/_metadata").is_file());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```

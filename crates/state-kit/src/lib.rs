@@ -1,4 +1,4 @@
-//! Bricks for backend authors: heap state, operator state and timers.
+//! Bricks for backend authors: the heap backend.
 //!
 //! * [`HeapStateBackend`] keeps working state on the heap; the memory and the file system backend share it.
 

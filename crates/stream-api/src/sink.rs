@@ -20,7 +20,7 @@ pub trait Sink: Send + Sync + 'static {
     type Writer: SinkWriter<In = Self::In, Transaction = Self::Transaction>;
 
     /// Called once in every attempt, before any subtask runs: checks that the target can be written to. An error ends
-    /// the job; it is not restarted.
+    /// the job, unless this process has restarted it before.
     fn start(&self, _start: &SinkStart<'_>) -> Result<(), BoxedError> {
         Ok(())
     }
@@ -33,13 +33,13 @@ pub trait Sink: Send + Sync + 'static {
     fn commit(&self, transaction: &Self::Transaction) -> Result<(), CommitError>;
 
     /// Removes what earlier attempts left behind uncommitted. Called on one subtask, when every transaction of a restored
-    /// checkpoint is known to be committed.
+    /// checkpoint is known to be committed. An error is logged; nothing depends on it.
     fn abort_earlier_attempts(&self, _attempt: Attempt) -> Result<(), BoxedError> {
         Ok(())
     }
 }
 
-/// Writes records into an open transaction.
+/// Writes records into an open transaction. An error ends the attempt; the open transaction is never committed.
 pub trait SinkWriter: Send {
     /// What is written.
     type In;

@@ -12,7 +12,8 @@ use highwater_state_api::{BoxedError, CheckpointId, State};
 
 use crate::{Collector, Data};
 
-/// A source: makes the enumerator and the readers of every attempt.
+/// A source: makes the enumerator and the readers of every attempt. An error of one of these methods ends the job, unless
+/// this process has restarted it before.
 pub trait Source: Send + Sync + 'static {
     /// What is read.
     type Out: Data;
@@ -58,7 +59,7 @@ pub enum SplitAssignment<S> {
     NoMoreSplits,
 }
 
-/// Reads splits. Polled by one task, never concurrently; must not block on a network.
+/// Reads splits. Polled by one task, never concurrently; must not block on a network. An error ends the attempt.
 pub trait SourceReader: Send {
     /// What is read.
     type Out;

@@ -8,9 +8,9 @@ use highwater_checkpoint::{CommitFailure, CommitLedger, Now, OperatorSnapshot, T
 use highwater_state_api::{BincodeSerializer, CheckpointId, OperatorList, Redistribution, Serializer, StateError};
 use highwater_stream_api::{CommitError, Sink, SinkContext, SinkWriter, Timestamp};
 
-use super::element_schema;
 use super::input::Input;
 use super::progress::Progress;
+use super::{element_schema, other_schema};
 use crate::batch::AnyBatch;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
 use crate::{TaskError, failpoint};
@@ -74,6 +74,10 @@ impl<S: Sink> Operator for SinkOperator<S> {
             self.progress.restore(Some(&restored));
             let serializer = BincodeSerializer::default();
             let lists = restored.lists.iter().filter(|list| list.name == TRANSACTIONS_STATE);
+            let schema = element_schema::<(CheckpointId, S::Transaction)>();
+            if let Some(other) = lists.clone().find(|list| list.schema != schema) {
+                return Err(TaskError::state(&cx.uid)(other_schema(TRANSACTIONS_STATE, &other.schema, schema)));
+            }
             let transactions: Result<Vec<(CheckpointId, S::Transaction)>, _> =
                 lists.flat_map(|list| &list.elements).map(|element| serializer.deserialize(element)).collect();
             let transactions = transactions.map_err(|source| {
