@@ -26,7 +26,6 @@ pub(crate) struct SystemClock {
 
 impl SystemClock {
     /// A clock that starts now.
-    #[expect(clippy::new_without_default, reason = "reading the clock is not what a default is for")]
     pub(crate) fn new() -> Self {
         Self { origin: Instant::now() }
     }
