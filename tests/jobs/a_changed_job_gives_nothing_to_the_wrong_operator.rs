@@ -107,3 +107,42 @@ fn and_a_start_that_cannot_go_on_leaves_the_running_job_alone() {
     assert_eq!(running.wait().unwrap().status.restarts, 0);
     assert_counted(&records, 3_000);
 }
+
+#[test]
+fn when_a_source_or_a_sink_of_another_kind_takes_its_name() {
+    let storage = storage();
+    let records = CollectedRecords::<u64>::default();
+    let env = environment("replaced", storage.clone());
+    env.from_source(Throttled::new(SequenceSource::new(0..100_000), NonZeroU64::new(10_000)))
+        .uid("numbers")
+        .sink_to(CollectSink::new(records.clone()))
+        .uid("records");
+    let handle = env.execute_async().unwrap();
+    wait_for_checkpoints(&handle, 3);
+    handle.cancel();
+    assert!(handle.wait().is_err());
+    let committed = records.len();
+
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let env = environment("replaced", storage.clone());
+    env.from_source(FileSource::csv::<(u64,)>(file.path()))
+        .uid("numbers")
+        .map(|(number,)| number)
+        .sink_to(CollectSink::new(records.clone()))
+        .uid("records");
+    let error = env.execute().unwrap_err();
+    assert!(matches!(&error, JobError::Start { operator, .. } if operator == "numbers"), "{error:?}");
+    assert!(format!("{error:?}").contains(r#"state "_reader_splits": the element has schema"#), "{error:?}");
+
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join(".highwater-sink"), "replaced\nrecords\n").unwrap();
+    let env = environment("replaced", storage);
+    env.from_source(SequenceSource::new(0..100_000))
+        .uid("numbers")
+        .sink_to(FileSink::lines(directory.path()))
+        .uid("records");
+    let error = env.execute().unwrap_err();
+    assert!(matches!(&error, JobError::Task { restarts: 0, .. }), "{error:?}");
+    assert!(format!("{error:?}").contains(r#"state "_sink_transactions": the element has schema"#), "{error:?}");
+    assert_eq!(records.len(), committed);
+}
