@@ -62,9 +62,9 @@ pub(super) fn refuse_other_run(directory: &Path, attempt: Attempt) -> Result<(),
 pub(super) fn take(directory: &Path, start: &SinkStart<'_>) -> Result<(), FileSinkError> {
     let path = directory.join(OWNER_FILE);
     let owner = owner_of(start);
-    let (job, sink) = (start.job.as_str(), start.operator.as_str());
+    remove_drafts(directory, start)?;
     // Whole under a name of its own before it has its name: whoever finds it can read it.
-    let draft = directory.join(format!("{OWNER_FILE}-{job}-{sink}-{}", start.attempt));
+    let draft = directory.join(format!("{}{}", draft_prefix(start), start.attempt));
     let written = File::create(&draft)
         .and_then(|mut file| file.write_all(owner.as_bytes()).and_then(|()| file.sync_all()))
         .and_then(|()| match fs::hard_link(&draft, &path) {
@@ -80,6 +80,24 @@ pub(super) fn take(directory: &Path, start: &SinkStart<'_>) -> Result<(), FileSi
     written.and(removed).map_err(|source| not_writable(directory, source))?;
     sync_directory(directory)?;
     check_owner(directory, start)
+}
+
+/// Removes the drafts of this sink that killed starts left, one of an attempt of the same number too: it may be linked to
+/// the owner file, and to write it anew would write that one.
+fn remove_drafts(directory: &Path, start: &SinkStart<'_>) -> Result<(), FileSinkError> {
+    for entry in fs::read_dir(directory).map_err(FileSinkError::io("list", directory))? {
+        let entry = entry.map_err(FileSinkError::io("list", directory))?;
+        let name = entry.file_name();
+        let attempt = name.to_str().and_then(|name| name.strip_prefix(&draft_prefix(start))?.parse::<u64>().ok());
+        if attempt.is_some_and(|attempt| attempt <= start.attempt.0) {
+            remove_if_there(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn draft_prefix(start: &SinkStart<'_>) -> String {
+    format!("{OWNER_FILE}-{}-{}-", start.job, start.operator)
 }
 
 /// Checks that the directory is the one that this sink took at its first start: a job that goes on must find what it has
@@ -125,16 +143,18 @@ pub(super) fn check_writable(directory: &Path) -> Result<(), FileSinkError> {
 pub(super) fn remove_uncommitted_before(directory: &Path, attempt: Attempt) -> Result<(), FileSinkError> {
     for (found, name) in parts(directory)? {
         if !found.committed && found.part.attempt < attempt {
-            let path = directory.join(name);
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(FileSinkError::io("remove", path)(error));
-                }
-                _ => {}
-            }
+            remove_if_there(&directory.join(name))?;
         }
     }
     Ok(())
+}
+
+/// Removes a file; another attempt that does the same may have been faster.
+fn remove_if_there(path: &Path) -> Result<(), FileSinkError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(FileSinkError::io("remove", path)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// The part files of a directory with their names, in order; whatever else is there is left alone.

@@ -7,7 +7,8 @@ use highwater_state_api::{Attempt, CheckpointId, JobName, OperatorUid};
 use highwater_stream_api::{Sink, SinkStart};
 
 use super::FileSinkError;
-use super::support_test::{Fixture, sink_error};
+use super::directory::OWNER_FILE;
+use super::support_test::{Fixture, names, sink_error};
 
 #[test]
 fn the_directory_is_created_with_those_above_it() {
@@ -178,5 +179,23 @@ fn a_job_that_goes_on_must_find_its_directory() {
         assert!(matches!(error, FileSinkError::NotOurs { directory, .. } if directory == fixture.out));
         assert_eq!(fixture.out.exists(), directory_is_there, "nothing is made up for what is missing");
         fs::create_dir_all(&fixture.out).unwrap();
+    }
+}
+
+#[test]
+fn a_start_that_was_killed_while_it_took_the_directory_leaves_nothing_that_stays() {
+    for (attempt, owner_is_linked) in [(1, false), (1, true), (2, false), (2, true)] {
+        let fixture = Fixture::new();
+        fs::create_dir(&fixture.out).unwrap();
+        let (draft, owner) = (fixture.out.join(".highwater-sink-job-sink-1"), fixture.out.join(OWNER_FILE));
+        fs::write(&draft, "job\nsi").unwrap();
+        if owner_is_linked {
+            fs::write(&draft, "job\nsink\n").unwrap();
+            fs::hard_link(&draft, &owner).unwrap();
+        }
+        fs::write(fixture.out.join(".highwater-sink-job-other-1"), "job\noth").unwrap();
+        fixture.start(attempt, None).unwrap();
+        assert_eq!(fs::read_to_string(&owner).unwrap(), "job\nsink\n");
+        assert_eq!(names(&fixture.out), [".highwater-sink-job-other-1"], "another sink's may be at work");
     }
 }
