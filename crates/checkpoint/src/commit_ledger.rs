@@ -10,11 +10,8 @@ use std::collections::BTreeMap;
 use highwater_state_api::CheckpointId;
 
 use crate::Now;
+use crate::backoff::wait_ms;
 
-/// Wait before the second try of a commit; doubled for each further one.
-const RETRY_MS_MIN: u64 = 100;
-/// Longest wait between two tries.
-const RETRY_MS_MAX: u64 = 10_000;
 /// How often one commit is tried before the attempt has to fail. The restored attempt begins to count anew.
 pub const COMMIT_TRIES_MAX: u32 = 10;
 
@@ -166,8 +163,7 @@ impl<T> CommitLedger<T> {
             return CommitFailure::Retry; // an answer to nothing that is outstanding
         };
         entry.state = TransactionState::Unknown;
-        let wait_ms = RETRY_MS_MIN.saturating_mul(1 << (entry.tries - 1).min(32)).min(RETRY_MS_MAX);
-        entry.retry_at_ms = now.monotonic_ms.saturating_add(wait_ms);
+        entry.retry_at_ms = now.monotonic_ms.saturating_add(wait_ms(entry.tries));
         if is_retryable && entry.tries < COMMIT_TRIES_MAX {
             CommitFailure::Retry
         } else {

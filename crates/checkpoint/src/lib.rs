@@ -14,6 +14,7 @@
 mod aborted;
 mod action;
 mod aligner;
+mod backoff;
 mod commit_ledger;
 mod config;
 mod coordinator;

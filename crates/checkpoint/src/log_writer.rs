@@ -8,12 +8,8 @@ use std::collections::VecDeque;
 
 use highwater_state_api::CheckpointId;
 
+use crate::backoff::wait_ms;
 use crate::{Action, AttemptFailure, LogRecord};
-
-/// Wait before the second try of an append or a read; doubled for each further one.
-const RETRY_MS_MIN: u64 = 100;
-/// Longest wait between two tries.
-const RETRY_MS_MAX: u64 = 10_000;
 
 /// What became of an append.
 #[derive(Debug, Clone, PartialEq)]
@@ -199,12 +195,9 @@ impl InFlight {
 
     /// The first time at once, then later and later.
     fn retry_at(&mut self, now_ms: u64) -> u64 {
-        let wait_ms = match self.undecided {
-            0 => 0,
-            times => RETRY_MS_MIN.saturating_mul(1 << (times - 1).min(32)).min(RETRY_MS_MAX),
-        };
+        let retry_at_ms = now_ms.saturating_add(wait_ms(self.undecided));
         self.undecided = self.undecided.saturating_add(1);
-        now_ms.saturating_add(wait_ms)
+        retry_at_ms
     }
 }
 
