@@ -47,6 +47,7 @@ fn keyed(subtask: u32, parallelism: u32, groups: &[u16]) -> KeyedStateHandle {
             name: "total".to_owned(),
             kind: StateKind::Value,
             key: Schema::trace::<String>().unwrap(),
+            namespace: Schema::unit(),
             map_key: None,
             value: Schema::trace::<i64>().unwrap(),
         }],

@@ -43,6 +43,14 @@ pub enum StateKind {
     Value,
     /// A map a key.
     Map,
+    /// A list a key.
+    List,
+    /// One value a key, into which values are reduced.
+    Reducing,
+    /// One accumulator a key, into which values are aggregated.
+    Aggregating,
+    /// One accumulator a key, into which values are folded.
+    Folding,
 }
 
 impl fmt::Display for StateKind {
@@ -50,6 +58,10 @@ impl fmt::Display for StateKind {
         f.write_str(match self {
             Self::Value => "value state",
             Self::Map => "map state",
+            Self::List => "list state",
+            Self::Reducing => "reducing state",
+            Self::Aggregating => "aggregating state",
+            Self::Folding => "folding state",
         })
     }
 }
@@ -63,6 +75,8 @@ pub struct TableMeta {
     pub kind: StateKind,
     /// Schema of the keys.
     pub key: Schema,
+    /// Schema of the namespaces; that of `()` for state that is in none.
+    pub namespace: Schema,
     /// Schema of the map keys; `None` unless the kind is [`StateKind::Map`].
     pub map_key: Option<Schema>,
     /// Schema of the values.
@@ -89,6 +103,9 @@ impl TableMeta {
         if self.key != requested.key {
             return other("key", &self.key, &requested.key);
         }
+        if self.namespace != requested.namespace {
+            return other("namespace", &self.namespace, &requested.namespace);
+        }
         match (&self.map_key, &requested.map_key) {
             (Some(existing), Some(requested)) if existing != requested => return other("map key", existing, requested),
             _ => {}
@@ -108,8 +125,8 @@ pub trait AnyDescriptor {
     /// The kind of the state.
     fn kind(&self) -> StateKind;
 
-    /// The recorded form, for an operator whose keys have schema `key`.
-    fn table_meta(&self, key: Schema) -> Result<TableMeta, StateError>;
+    /// The recorded form, for an operator whose keys have schema `key`, in namespaces of schema `namespace`.
+    fn table_meta(&self, key: Schema, namespace: Schema) -> Result<TableMeta, StateError>;
 
     /// A new, empty column of the state's type.
     #[doc(hidden)]
@@ -155,9 +172,9 @@ impl<T: State> AnyDescriptor for ValueStateDescriptor<T> {
         StateKind::Value
     }
 
-    fn table_meta(&self, key: Schema) -> Result<TableMeta, StateError> {
+    fn table_meta(&self, key: Schema, namespace: Schema) -> Result<TableMeta, StateError> {
         let value = schema_of(&self.name, "value", &*self.serializer)?;
-        Ok(TableMeta { name: self.name.clone(), kind: StateKind::Value, key, map_key: None, value })
+        Ok(TableMeta { name: self.name.clone(), kind: StateKind::Value, key, namespace, map_key: None, value })
     }
 
     fn column(&self) -> Box<dyn Column> {
@@ -204,10 +221,10 @@ impl<UK: Key, UV: State> AnyDescriptor for MapStateDescriptor<UK, UV> {
         StateKind::Map
     }
 
-    fn table_meta(&self, key: Schema) -> Result<TableMeta, StateError> {
+    fn table_meta(&self, key: Schema, namespace: Schema) -> Result<TableMeta, StateError> {
         let map_key = Some(schema_of(&self.name, "map key", &*self.key_serializer)?);
         let value = schema_of(&self.name, "value", &*self.value_serializer)?;
-        Ok(TableMeta { name: self.name.clone(), kind: StateKind::Map, key, map_key, value })
+        Ok(TableMeta { name: self.name.clone(), kind: StateKind::Map, key, namespace, map_key, value })
     }
 
     fn column(&self) -> Box<dyn Column> {

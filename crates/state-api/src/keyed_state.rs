@@ -343,7 +343,7 @@ impl KeyedStateStore for KeyedState {
         if name.trim().is_empty() {
             return Err(StateError::BlankName { name: name.to_owned() });
         }
-        let meta = descriptor.table_meta(self.key_schema.clone())?;
+        let meta = descriptor.table_meta(self.key_schema.clone(), Schema::unit())?;
         let column = descriptor.column();
         let table = match self.rows.find_table(name) {
             Some(table) => {

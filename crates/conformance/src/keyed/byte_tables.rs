@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use highwater_state_api::{
     AnyDescriptor, At, BincodeSerializer, ByteTables, KeyGroup, KeyedStateBackend, MapStateDescriptor, Prefix,
-    Residence, Serializer, TableId, ValueStateDescriptor,
+    Residence, Schema, Serializer, TableId, ValueStateDescriptor,
 };
 
 use super::harness::{BackendFactory, all_groups, parameters};
@@ -37,7 +37,7 @@ fn open(factory: BackendFactory<'_>) -> Box<dyn KeyedStateBackend> {
         let map = MapStateDescriptor::<u64, u64>::new("map");
         let descriptors: [&dyn AnyDescriptor; 2] = [&map, &value];
         for (number, descriptor) in descriptors.into_iter().enumerate() {
-            tables.open_table(TableId(number as u16), &descriptor.table_meta(key.clone()).unwrap()).unwrap();
+            tables.open_table(TableId(number as u16), &descriptor.table_meta(key.clone(), Schema::unit()).unwrap()).unwrap();
         }
     }
     backend

@@ -89,6 +89,11 @@ pub struct SchemaError {
 }
 
 impl Schema {
+    /// The schema of `()`, which has no bytes.
+    pub fn unit() -> Self {
+        Self::Structural { root: Shape::Primitive("unit".to_owned()), containers: Vec::new() }
+    }
+
     /// Finds the schema of a type by watching what its `Deserialize` asks for.
     ///
     /// Structs, enums, collections and types that hold themselves are all traced, whatever holds them. This fails for
