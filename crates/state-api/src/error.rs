@@ -18,6 +18,35 @@ pub enum StateError {
         /// The state.
         state: String,
     },
+    /// State in namespaces was accessed where no namespace is current.
+    #[error("state {state:?} was accessed while no namespace of its type is current")]
+    NoCurrentNamespace {
+        /// The state.
+        state: String,
+    },
+    /// A namespace has another type than those of the state.
+    #[error("the namespaces of state {state:?} have another type")]
+    OtherNamespaceType {
+        /// The state, or what was asked for.
+        state: String,
+    },
+    /// Namespaces of a state were to be merged whose kind cannot be.
+    #[error("state {state:?} is {kind}, and its namespaces cannot be merged")]
+    NotMergeable {
+        /// The state.
+        state: String,
+        /// Its kind.
+        kind: crate::StateKind,
+    },
+    /// The function of a reducing, aggregating or folding state failed. The state is as it was.
+    #[error("the function of state {state:?} failed")]
+    Function {
+        /// The state.
+        state: String,
+        /// What it says.
+        #[source]
+        source: crate::BoxedError,
+    },
     /// Keyed state was registered in an operator that has no key.
     #[error("state {state:?} is keyed, and operator {operator:?} is not on a keyed stream: put a `key_by` before it")]
     NotKeyed {
@@ -47,7 +76,7 @@ pub enum StateError {
     OtherSchema {
         /// The state.
         state: String,
-        /// Which part of it: key, map key or value.
+        /// Which part of it: key, namespace, map key or value.
         part: &'static str,
         /// The schema that the existing data has.
         existing: Box<Schema>,

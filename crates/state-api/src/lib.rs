@@ -12,7 +12,7 @@
 
 mod backend;
 pub mod canonical;
-mod descriptor;
+mod descriptors;
 mod error;
 mod function;
 mod handle;
@@ -32,15 +32,18 @@ pub use backend::{
     At, BackendPairing, ByteTables, Entry, EntryVisitor, FrozenState, KeyedBackendParameters, KeyedStateBackend,
     Prefix, Residence, SnapshotRequest, StateBackend, TableId,
 };
-pub use descriptor::{AnyDescriptor, Key, MapStateDescriptor, State, StateKind, TableMeta, ValueStateDescriptor};
+pub use descriptors::{
+    AggregateFunction, AggregatingStateDescriptor, AnyDescriptor, FoldingStateDescriptor, Key, ListStateDescriptor,
+    MapStateDescriptor, ReducingStateDescriptor, State, StateKind, TableMeta, ValueStateDescriptor,
+};
 pub use error::StateError;
 pub use function::{BoxedError, FunctionInitializationContext, FunctionSnapshotContext};
 pub use handle::{Checksum, KeyGroupPart, KeyedStateHandle, ObjectPath, RunningChecksum, StateHandle};
-pub use handles::{KeyCx, MapState, ValueState};
+pub use handles::{AggregatingState, FoldingState, KeyCx, ListState, MapState, ReducingState, ValueState};
 pub use ids::{Attempt, CheckpointId, InvalidName, JobName, OperatorUid, SubtaskId};
 pub use key_group::{KeyGroup, KeyGroupRange, MAX_PARALLELISM_LIMIT, MaxParallelism, ParallelismError, murmur};
 pub use key_hash::{KEY_HASH_ID, KeyHash, KeyHashError, KeyHasher, encode_canonical};
-pub use keyed_state::{FrozenKeyedState, KeyedState, RowSettings};
+pub use keyed_state::{FrozenKeyedState, KeyListenerId, KeyedState, NamespacedStore, RowSettings};
 pub use operator_state::{OperatorList, Redistribution};
 pub use rows::TypedRows;
 pub use schema::{Container, Schema, SchemaError, Shape};

@@ -1,6 +1,11 @@
 //! The door: how a function gets its state handles.
 
-use crate::{AnyDescriptor, Key, MapState, MapStateDescriptor, State, StateError, ValueState, ValueStateDescriptor};
+use crate::rows::RowSpace;
+use crate::{
+    AggregateFunction, AggregatingState, AggregatingStateDescriptor, AnyDescriptor, FoldingState,
+    FoldingStateDescriptor, Key, ListState, ListStateDescriptor, MapState, MapStateDescriptor, ReducingState,
+    ReducingStateDescriptor, State, StateError, ValueState, ValueStateDescriptor,
+};
 
 /// Identifies a registered state: which store made it, and its column there. What every handle is made of.
 ///
@@ -10,6 +15,7 @@ pub struct Slot {
     /// Number of the store within the process, from 1; 0 is no store.
     pub(crate) instance: u32,
     pub(crate) column: u16,
+    pub(crate) space: RowSpace,
 }
 
 /// A store of keyed state. The typed methods are on `dyn KeyedStateStore`, so that they work through any store.
@@ -28,11 +34,43 @@ impl dyn KeyedStateStore + '_ {
         self.register(descriptor).map(ValueState::bound_to)
     }
 
+    /// A handle on a state that holds a list a key.
+    pub fn get_list_state<T: State>(
+        &mut self,
+        descriptor: &ListStateDescriptor<T>,
+    ) -> Result<ListState<T>, StateError> {
+        self.register(descriptor).map(ListState::bound_to)
+    }
+
     /// A handle on a state that holds a map a key.
     pub fn get_map_state<UK: Key, UV: State>(
         &mut self,
         descriptor: &MapStateDescriptor<UK, UV>,
     ) -> Result<MapState<UK, UV>, StateError> {
         self.register(descriptor).map(MapState::bound_to)
+    }
+
+    /// A handle on a state into which values are reduced.
+    pub fn get_reducing_state<T: State>(
+        &mut self,
+        descriptor: &ReducingStateDescriptor<T>,
+    ) -> Result<ReducingState<T>, StateError> {
+        self.register(descriptor).map(ReducingState::bound_to)
+    }
+
+    /// A handle on a state into which values are aggregated.
+    pub fn get_aggregating_state<F: AggregateFunction>(
+        &mut self,
+        descriptor: &AggregatingStateDescriptor<F>,
+    ) -> Result<AggregatingState<F::In, F::Out>, StateError> {
+        self.register(descriptor).map(AggregatingState::bound_to)
+    }
+
+    /// A handle on a state into which values are folded.
+    pub fn get_folding_state<T: 'static, Acc: State>(
+        &mut self,
+        descriptor: &FoldingStateDescriptor<T, Acc>,
+    ) -> Result<FoldingState<T, Acc>, StateError> {
+        self.register(descriptor).map(FoldingState::bound_to)
     }
 }

@@ -1,11 +1,17 @@
 //! How a column is reached: the current row, and the byte tables behind it if there are any.
 
+use std::ops::ControlFlow;
+
 use super::index::NO_ROW;
 use super::key_rows::{KeyColumn, OwnedGroups};
-use crate::{At, ByteTables, KeyedStateBackend, Residence, SerializerError, StateError, TableId};
+use super::namespaces::Namespaces;
+use crate::{At, ByteTables, KeyedStateBackend, Prefix, Residence, SerializerError, StateError, TableId};
+
+/// Entries that are removed from the byte tables between two scans.
+const ENTRIES_REMOVED: usize = 4096;
 
 /// The current row of a call on a column. Small, because one is made for every call.
-pub(crate) struct Access<'a> {
+pub struct Access<'a> {
     /// The byte tables, if the rows are a cache of them.
     pub(crate) behind: Behind<'a>,
     /// The row.
@@ -18,7 +24,10 @@ impl Access<'_> {
     /// Notes that the current row may have lost its last state.
     #[inline]
     pub(crate) fn note_emptied(&mut self) {
-        self.behind.keys.emptied.push(self.row);
+        match &mut self.behind.namespaces {
+            None => self.behind.keys.emptied.push(self.row),
+            Some(namespaces) => namespaces.emptied.push(self.row),
+        }
     }
 }
 
@@ -29,6 +38,7 @@ pub(crate) struct Keys {
     /// Rows that were made, or lost a state, in this batch.
     pub(crate) emptied: Vec<u32>,
     serialized: SerializedKey,
+    serialized_namespace: Vec<u8>,
 }
 
 /// The serialised key of the row that was reached last.
@@ -40,7 +50,7 @@ struct SerializedKey {
 impl Keys {
     pub(crate) fn new(groups: OwnedGroups, column: Box<dyn KeyColumn>) -> Self {
         let serialized = SerializedKey { row: NO_ROW, bytes: Vec::new() };
-        Self { groups, column, emptied: Vec::new(), serialized }
+        Self { groups, column, emptied: Vec::new(), serialized, serialized_namespace: Vec::new() }
     }
 
     /// As a cache: gives all rows back.
@@ -55,24 +65,60 @@ impl Keys {
 pub struct Behind<'a> {
     pub(crate) backend: &'a mut Box<dyn KeyedStateBackend>,
     pub(crate) keys: &'a mut Keys,
+    /// The namespaces whose rows the column is over; `None` when it is over those of the keys.
+    pub(crate) namespaces: Option<&'a mut Namespaces>,
     pub(crate) table: TableId,
 }
 
 impl Behind<'_> {
     /// The byte tables, and the address in them of a row of state `state`, without a map key.
     pub(crate) fn reach(&mut self, state: &str, row: u32) -> Result<(&mut dyn ByteTables, At<'_>), StateError> {
-        let Keys { groups, column, serialized, .. } = &mut *self.keys;
-        let hash = column.hash(row).expect("only rows in use are reached");
-        if serialized.row != row {
+        let Keys { groups, column, serialized, serialized_namespace, .. } = &mut *self.keys;
+        serialized_namespace.clear();
+        let key_row = match &self.namespaces {
+            None => row,
+            Some(namespaces) => {
+                let rows = &*namespaces.rows;
+                rows.serialize(row, serialized_namespace).map_err(serializer_error(state))?;
+                rows.key_row(row).expect("only rows in use are reached")
+            }
+        };
+        let hash = column.hash(key_row).expect("only rows in use are reached");
+        if serialized.row != key_row {
             serialized.row = NO_ROW;
             serialized.bytes.clear();
-            column.serialize(row, &mut serialized.bytes).map_err(serializer_error(state))?;
-            serialized.row = row;
+            column.serialize(key_row, &mut serialized.bytes).map_err(serializer_error(state))?;
+            serialized.row = key_row;
         }
         let group = groups.max_parallelism.group_of(hash);
-        let at = At { table: self.table, group, key: &serialized.bytes, namespace: &[], map_key: &[] };
+        let (key, namespace) = (&serialized.bytes[..], &serialized_namespace[..]);
+        let at = At { table: self.table, group, key, namespace, map_key: &[] };
         Ok((byte_tables(&mut **self.backend), at))
     }
+
+    /// Removes all entries of a row of state `state` from the byte tables.
+    pub(crate) fn remove_entries(&mut self, state: &str, row: u32) -> Result<(), StateError> {
+        let (tables, at) = self.reach(state, row)?;
+        let mut map_keys: Vec<Vec<u8>> = Vec::new();
+        loop {
+            map_keys.clear();
+            tables.scan(prefix_of(at), &mut |found| {
+                map_keys.push(found.at.map_key.to_vec());
+                if map_keys.len() < ENTRIES_REMOVED { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            for map_key in &map_keys {
+                tables.remove(At { map_key, ..at })?;
+            }
+            if map_keys.len() < ENTRIES_REMOVED {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The entries of the key and namespace of an address.
+pub(crate) fn prefix_of(at: At<'_>) -> Prefix<'_> {
+    Prefix::Namespace { table: at.table, group: at.group, key: at.key, namespace: at.namespace }
 }
 
 /// The byte tables of a backend that is known to keep its state in bytes.

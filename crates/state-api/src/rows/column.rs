@@ -1,13 +1,14 @@
 //! Columns: one registered state each, over the rows of all keys.
 
 use std::any::Any;
-use std::sync::Arc;
 
 pub(crate) use super::access::Access;
 use super::access::Behind;
+pub(crate) use super::accumulating_column::{Accumulate, AccumulatingColumn};
+pub(crate) use super::list_column::ListColumn;
 pub(crate) use super::map_column::MapColumn;
 pub(crate) use super::value_column::ValueColumn;
-use crate::{Key, Serializer, State, StateError};
+use crate::StateError;
 
 /// One registered state, whatever its type.
 pub trait Column: Any + Send {
@@ -16,6 +17,15 @@ pub trait Column: Any + Send {
 
     /// Takes a restored entry of a row. Fails when the bytes cannot be read, or when the row has this entry already.
     fn load(&mut self, row: u32, map_key: &[u8], value: &[u8]) -> Result<(), StateError>;
+
+    /// Every restored entry has been taken.
+    fn finish_load(&mut self) -> Result<(), StateError> {
+        Ok(())
+    }
+
+    /// As a cache of lists: chunks that are written from now on have this position or a larger one, which are after those
+    /// of all chunks that were restored.
+    fn set_next_position(&mut self, _position: u64) {}
 
     /// Whether a row has no state in this column.
     fn is_empty_at(&self, row: u32) -> bool;
@@ -33,6 +43,12 @@ pub trait Column: Any + Send {
     /// As a cache: how many rows of its own the column has, beside those of the keys.
     fn own_rows(&self) -> usize {
         0
+    }
+
+    /// Merges the state of the source rows into that of the current row and removes it from them. None of the sources is
+    /// the current row. Fails with nothing changed. Only called for kinds that can be merged.
+    fn merge(&mut self, _access: &mut Access<'_>, _sources: &[u32]) -> Result<(), StateError> {
+        unreachable!("the kind of this state cannot be merged")
     }
 
     /// As a cache: writes what is newer than the byte tables into them.
@@ -58,16 +74,4 @@ pub struct Buffers {
     pub(crate) map_key: Vec<u8>,
     /// For a value.
     pub(crate) value: Vec<u8>,
-}
-
-pub(crate) fn value_column<T: State>(name: String, serializer: Arc<dyn Serializer<T>>) -> Box<dyn Column> {
-    Box::new(ValueColumn::new(name, serializer))
-}
-
-pub(crate) fn map_column<UK: Key, UV: State>(
-    name: String,
-    key: Arc<dyn Serializer<UK>>,
-    value: Arc<dyn Serializer<UV>>,
-) -> Box<dyn Column> {
-    Box::new(MapColumn::new(name, key, value))
 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::RowSpace;
 use super::access::serializer_error;
 use super::column::{Buffers, FrozenColumn};
 use super::key_rows::{FrozenKeys, OwnedGroups};
+use super::namespaces::FrozenNamespaces;
 use crate::backend::EntryVisitor;
 use crate::canonical::Section;
 use crate::{At, Entry, FrozenState, KeyGroup, StateError, TableId};
@@ -13,6 +15,7 @@ use crate::{At, Entry, FrozenState, KeyGroup, StateError, TableId};
 /// One table as it was at the freeze.
 pub(super) struct FrozenTable {
     pub(super) name: String,
+    pub(super) space: RowSpace,
     pub(super) content: FrozenContent,
 }
 
@@ -26,12 +29,14 @@ pub(super) enum FrozenContent {
 
 /// The typed rows as they were at a freeze.
 pub(super) struct FrozenRows {
-    pub(super) groups: OwnedGroups,
-    pub(super) keys: Box<dyn FrozenKeys>,
-    pub(super) tables: Vec<FrozenTable>,
+    groups: OwnedGroups,
+    keys: Box<dyn FrozenKeys>,
+    namespaces: Vec<Box<dyn FrozenNamespaces>>,
+    tables: Vec<FrozenTable>,
     /// Made when the first key group is asked for.
     order: Option<RowOrder>,
     buffers: Buffers,
+    namespace: Vec<u8>,
     group_keys: GroupKeys,
 }
 
@@ -50,8 +55,14 @@ struct GroupKeys {
 }
 
 impl FrozenRows {
-    pub(super) fn new(groups: OwnedGroups, keys: Box<dyn FrozenKeys>, tables: Vec<FrozenTable>) -> Self {
-        Self { groups, keys, tables, order: None, buffers: Buffers::default(), group_keys: GroupKeys::default() }
+    pub(super) fn new(
+        groups: OwnedGroups,
+        keys: Box<dyn FrozenKeys>,
+        namespaces: Vec<Box<dyn FrozenNamespaces>>,
+        tables: Vec<FrozenTable>,
+    ) -> Self {
+        let (buffers, namespace, group_keys) = (Buffers::default(), Vec::new(), GroupKeys::default());
+        Self { groups, keys, namespaces, tables, order: None, buffers, namespace, group_keys }
     }
 }
 
@@ -124,11 +135,19 @@ impl FrozenState for FrozenRows {
                     if !std::mem::replace(&mut has_keys, true) {
                         self.group_keys.fill(&table.name, &*self.keys, rows)?;
                     }
+                    let buffers = &mut self.buffers;
                     for (row, key) in rows.iter().zip(self.group_keys.iter()) {
-                        column.visit(*row, &mut self.buffers, &mut |map_key, value| {
-                            let at = At { table: id, group, key, namespace: &[], map_key };
-                            visit(Entry { at, value })
-                        })?;
+                        let mut visit_row = |row, namespace: &[u8]| {
+                            column.visit(row, buffers, &mut |map_key, value| {
+                                visit(Entry { at: At { table: id, group, key, namespace, map_key }, value })
+                            })
+                        };
+                        match table.space.index() {
+                            None => visit_row(*row, &[])?,
+                            Some(index) => {
+                                self.namespaces[index].visit(*row, &mut self.namespace, &mut visit_row)?;
+                            }
+                        }
                     }
                 }
             }

@@ -39,6 +39,9 @@ pub(crate) trait KeyColumn: Send {
     /// The hash of the key of a row; `None` when the row is not in use.
     fn hash(&self, row: u32) -> Option<KeyHash>;
 
+    /// Shows the key of a row in use.
+    fn with_key(&self, row: u32, see: &mut dyn FnMut(&dyn Any));
+
     /// Finds or makes the row of a serialised key of group `group`, for a restored entry of state `state`. Rows that
     /// are made are appended to `made`.
     fn restore(
@@ -251,6 +254,10 @@ impl<K: Key, C: KeyCell<K>> KeyColumn for KeyRows<K, C> {
 
     fn hash(&self, row: u32) -> Option<KeyHash> {
         self.hashes.read(row).copied().flatten().map(KeyHash)
+    }
+
+    fn with_key(&self, row: u32, see: &mut dyn FnMut(&dyn Any)) {
+        see(self.cells.read(row).expect("only rows in use are asked for their keys").key());
     }
 
     fn restore(

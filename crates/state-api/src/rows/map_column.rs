@@ -3,15 +3,12 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::access::{Access, Behind, byte_tables, serializer_error};
+use super::access::{Access, Behind, byte_tables, prefix_of, serializer_error};
 use super::column::{Buffers, Column, FrozenColumn, RowVisitor};
 use super::map_entries::{FrozenMapEntries, MapEntries};
 use super::marks::{Mark, Marks};
 use super::round_trip::{RoundTrip, check_round_trip};
 use crate::{At, Entry, Key, Prefix, Serializer, State, StateError, TableId};
-
-/// Entries of a map that are removed from the byte tables between two scans, when the map is cleared.
-const ENTRIES_CLEARED: usize = 4096;
 
 /// The maps of one state.
 pub(crate) struct MapColumn<UK, UV> {
@@ -58,6 +55,27 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
             check_round_trip(&self.name, &*self.value_serializer, &value)?;
         }
         self.round_trip.count();
+        self.set(access, map_key, value);
+        Ok(())
+    }
+
+    /// Sets the values under map keys of the current row. One call in some thousands is checked, with all its entries.
+    pub(crate) fn put_all(&mut self, access: &mut Access<'_>, entries: Vec<(UK, UV)>) -> Result<(), StateError> {
+        self.used = true;
+        if self.round_trip.is_due() {
+            for (map_key, value) in &entries {
+                check_round_trip(&self.name, &*self.key_serializer, map_key)?;
+                check_round_trip(&self.name, &*self.value_serializer, value)?;
+            }
+        }
+        if !entries.is_empty() {
+            self.round_trip.count();
+        }
+        entries.into_iter().for_each(|(map_key, value)| self.set(access, map_key, value));
+        Ok(())
+    }
+
+    fn set(&mut self, access: &Access<'_>, map_key: UK, value: UV) {
         let entry = match self.entries.find(access.row, &map_key) {
             Some(entry) => {
                 self.entries.set_value(entry, Some(value));
@@ -68,7 +86,33 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
         if access.is_cache {
             self.marks.set(entry, Mark::Dirty);
         }
-        Ok(())
+    }
+
+    /// Removes the entries of the current row that are not to be kept.
+    pub(crate) fn retain(
+        &mut self,
+        access: &mut Access<'_>,
+        mut keep: impl FnMut(&UK, &UV) -> bool,
+    ) -> Result<(), StateError> {
+        let mut removed = Vec::new();
+        self.for_each(access, |map_key, value| {
+            if !keep(map_key, value) {
+                removed.push(map_key.clone());
+            }
+        })?;
+        removed.iter().try_for_each(|map_key| self.remove(access, map_key))
+    }
+
+    /// Changes the values of all entries of the current row.
+    pub(crate) fn for_each_mut(
+        &mut self,
+        access: &mut Access<'_>,
+        mut change: impl FnMut(&UK, &mut UV),
+    ) -> Result<(), StateError> {
+        let mut entries = Vec::new();
+        self.for_each(access, |map_key, value| entries.push((map_key.clone(), value.clone())))?;
+        entries.iter_mut().for_each(|(map_key, value)| change(map_key, value));
+        self.put_all(access, entries)
     }
 
     /// Removes the value under a map key of the current row.
@@ -107,9 +151,8 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
         }
         self.write_back_row(access)?;
         let (tables, at) = access.behind.reach(&self.name, access.row)?;
-        let prefix = Prefix::Namespace { table: at.table, group: at.group, key: at.key, namespace: at.namespace };
         let mut outcome = Ok(());
-        tables.scan(prefix, &mut |found| match self.read(&found) {
+        tables.scan(prefix_of(at), &mut |found| match self.read(&found) {
             Ok((map_key, value)) => {
                 visit(&map_key, &value);
                 ControlFlow::Continue(())
@@ -143,8 +186,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
         }
         self.write_back_row(access)?;
         let (tables, at) = access.behind.reach(&self.name, access.row)?;
-        let prefix = Prefix::Namespace { table: at.table, group: at.group, key: at.key, namespace: at.namespace };
-        tables.scan(prefix, &mut |_| {
+        tables.scan(prefix_of(at), &mut |_| {
             some = true;
             ControlFlow::Break(())
         })?;
@@ -154,7 +196,9 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
     /// Removes the entries of the current row.
     pub(crate) fn clear(&mut self, access: &mut Access<'_>) -> Result<(), StateError> {
         self.used = true;
-        while access.is_cache && self.clear_some(access)? {}
+        if access.is_cache {
+            access.behind.remove_entries(&self.name, access.row)?;
+        }
         while let Some(entry) = self.entries.first(access.row) {
             self.entries.remove(entry);
             if access.is_cache {
@@ -176,21 +220,6 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
         if !access.is_cache && self.is_empty_at(access.row) {
             access.note_emptied();
         }
-    }
-
-    /// Removes entries of the current row from the byte tables; whether there may be more.
-    fn clear_some(&mut self, access: &mut Access<'_>) -> Result<bool, StateError> {
-        let (tables, at) = access.behind.reach(&self.name, access.row)?;
-        let prefix = Prefix::Namespace { table: at.table, group: at.group, key: at.key, namespace: at.namespace };
-        let mut map_keys: Vec<Vec<u8>> = Vec::new();
-        tables.scan(prefix, &mut |found| {
-            map_keys.push(found.at.map_key.to_vec());
-            if map_keys.len() < ENTRIES_CLEARED { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        for map_key in &map_keys {
-            tables.remove(At { map_key, ..at })?;
-        }
-        Ok(map_keys.len() == ENTRIES_CLEARED)
     }
 
     /// Reads an entry that is not cached from the byte tables, or learns that there is none.
@@ -328,7 +357,7 @@ struct FrozenMaps<UK, UV> {
 
 impl<UK: Key, UV: State> FrozenColumn for FrozenMaps<UK, UV> {
     fn visit(&self, row: u32, buffers: &mut Buffers, visit: &mut RowVisitor<'_>) -> Result<(), StateError> {
-        for (map_key, value) in self.entries.of_row(row) {
+        for (_, map_key, value) in self.entries.of_row(row) {
             buffers.map_key.clear();
             buffers.value.clear();
             self.key_serializer.serialize(map_key, &mut buffers.map_key).map_err(serializer_error(&self.name))?;

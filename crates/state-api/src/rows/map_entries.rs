@@ -125,6 +125,11 @@ impl<UK: Key, UV: State> MapEntries<UK, UV> {
         self.links.read(entry).map(|links| links.next.0).filter(|entry| *entry != NO_ROW)
     }
 
+    /// Whether a number is that of an entry.
+    pub(crate) fn is_in_use(&self, entry: u32) -> bool {
+        self.cells.read(entry).is_some_and(|cell| cell.key.is_some())
+    }
+
     pub(crate) fn owner(&self, entry: u32) -> u32 {
         self.cell(entry).owner
     }
@@ -177,15 +182,15 @@ pub(crate) struct FrozenMapEntries<UK, UV> {
 }
 
 impl<UK: Key, UV: State> FrozenMapEntries<UK, UV> {
-    /// The entries of the map that a row had.
-    pub(crate) fn of_row(&self, row: u32) -> impl Iterator<Item = (&UK, &UV)> {
+    /// The entries of the map that a row had, each with its number.
+    pub(crate) fn of_row(&self, row: u32) -> impl Iterator<Item = (u32, &UK, &UV)> {
         let first = self.heads.read(row).copied().filter(|head| head.0 != NO_ROW);
         let entries = std::iter::successors(first, |entry| {
             self.links.read(entry.0).map(|links| links.next).filter(|next| next.0 != NO_ROW)
         });
         entries.filter_map(|entry| {
             let cell = self.cells.read(entry.0)?;
-            cell.key.as_ref().zip(cell.value.as_ref())
+            cell.key.as_ref().zip(cell.value.as_ref()).map(|(map_key, value)| (entry.0, map_key, value))
         })
     }
 }

@@ -37,7 +37,7 @@ fn an_entry_leaves_its_chain_from_any_place() {
         let entry = entries.find(9, &removed).unwrap();
         entries.remove(entry);
         entries.insert(9, 7, Some(7));
-        let mut found: Vec<u8> = entries.freeze().of_row(9).map(|(map_key, _)| *map_key).collect();
+        let mut found: Vec<u8> = entries.freeze().of_row(9).map(|(_, map_key, _)| *map_key).collect();
         found.sort_unstable();
         let mut expected: Vec<u8> = (0..3).filter(|map_key| *map_key != removed).chain([7]).collect();
         expected.sort_unstable();

@@ -4,15 +4,19 @@
 //! backends the rows are the state; for backends that keep bytes they are a bounded write-back cache.
 
 mod access;
+mod accumulating_column;
 pub(crate) mod column;
 mod frozen;
 mod hash;
 mod index;
 mod key_cell;
 pub(crate) mod key_rows;
+mod list;
+mod list_column;
 mod map_column;
 mod map_entries;
 mod marks;
+pub(crate) mod namespaces;
 mod paged;
 mod round_trip;
 mod value_column;
@@ -35,15 +39,34 @@ use column::Column;
 use frozen::{FrozenContent, FrozenRows, FrozenTable};
 pub(crate) use index::NO_ROW;
 pub(crate) use key_rows::{KeyColumn, OwnedGroups};
+pub(crate) use list_column::position as list_position;
+use namespaces::Namespaces;
 
 use crate::canonical::{self, Section};
-use crate::{FrozenState, KeyGroup, KeyHasher, StateError, TableId, TableMeta};
+use crate::{FrozenState, Key, KeyGroup, KeyHasher, Serializer, StateError, TableId, TableMeta};
 
-/// The typed rows of one keyed state: its keys, and a column for each registered state.
+/// The typed rows of one keyed state: its keys, the namespaces of each key, and a column for each registered state.
 pub struct TypedRows {
     pub(crate) keys: Keys,
+    /// One for each type of namespace.
+    pub(crate) namespaces: Vec<Namespaces>,
     pub(crate) tables: Vec<Table>,
     hash_seed: u64,
+}
+
+/// Which rows a column is over: 0 for those of the keys, n + 1 for those of the n-th type of namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct RowSpace(pub(crate) u16);
+
+impl RowSpace {
+    /// The rows of the keys.
+    pub(crate) const KEYS: Self = Self(0);
+
+    /// Index into the namespaces; `None` for the rows of the keys.
+    #[inline]
+    pub(crate) fn index(self) -> Option<usize> {
+        usize::from(self.0).checked_sub(1)
+    }
 }
 
 /// One state: registered, or only known from a snapshot.
@@ -51,13 +74,27 @@ pub(crate) struct Table {
     pub(crate) meta: TableMeta,
     /// `None` until the state is registered.
     pub(crate) column: Option<Box<dyn Column>>,
+    /// The rows that the column is over.
+    pub(crate) space: RowSpace,
+    /// As a cache of lists: one more than the largest position of a restored chunk.
+    pub(crate) next_position: u64,
     /// What was restored and is not decoded, as long as the state is not registered.
     dormant: Arc<BTreeMap<KeyGroup, Section>>,
 }
 
 impl TypedRows {
     pub(crate) fn new(keys: Keys, hash_seed: u64) -> Self {
-        Self { keys, tables: Vec::new(), hash_seed }
+        Self { keys, namespaces: Vec::new(), tables: Vec::new(), hash_seed }
+    }
+
+    /// The rows of namespaces of type `N`; made when there are none yet.
+    pub(crate) fn space_of<N: Key>(&mut self, serializer: Arc<dyn Serializer<N>>) -> RowSpace {
+        let known = self.namespaces.iter().position(|known| known.typed::<N>().is_some());
+        let index = known.unwrap_or_else(|| {
+            self.namespaces.push(Namespaces::new(serializer, self.hash_seed));
+            self.namespaces.len() - 1
+        });
+        RowSpace(index as u16 + 1)
     }
 
     /// Freezes all rows as they are: what a backend whose state is the rows returns from its freeze.
@@ -67,13 +104,15 @@ impl TypedRows {
     pub fn freeze(&mut self) -> Box<dyn FrozenState> {
         let tables = self.tables.iter_mut().map(|table| FrozenTable {
             name: table.meta.name.clone(),
+            space: table.space,
             content: match &mut table.column {
                 Some(column) => FrozenContent::Rows(column.freeze()),
                 None => FrozenContent::Dormant(table.dormant.clone()),
             },
         });
         let tables = tables.collect();
-        Box::new(FrozenRows::new(self.keys.groups, self.keys.column.freeze(), tables))
+        let namespaces = self.namespaces.iter_mut().map(|namespaces| namespaces.rows.freeze()).collect();
+        Box::new(FrozenRows::new(self.keys.groups, self.keys.column.freeze(), namespaces, tables))
     }
 
     pub(crate) fn metas(&self) -> Vec<TableMeta> {
@@ -92,7 +131,8 @@ impl TypedRows {
 
     /// Makes a table known that nobody has registered yet.
     pub(crate) fn add_table(&mut self, meta: TableMeta) {
-        self.tables.push(Table { meta, column: None, dormant: Arc::default() });
+        let space = RowSpace::KEYS;
+        self.tables.push(Table { meta, column: None, space, next_position: 0, dormant: Arc::default() });
     }
 
     /// Keeps a restored section until its state is registered.
@@ -111,20 +151,31 @@ impl TypedRows {
     }
 
     /// Gives a table its column and decodes what was restored of it. On an error nothing has changed.
-    pub(crate) fn attach(&mut self, id: TableId, meta: TableMeta, column: Box<dyn Column>) -> Result<(), StateError> {
+    pub(crate) fn attach(
+        &mut self,
+        id: TableId,
+        meta: TableMeta,
+        space: RowSpace,
+        column: Box<dyn Column>,
+    ) -> Result<(), StateError> {
         let mut column = column;
         column.set_hash_seed(self.hash_seed);
         let table = &self.tables[usize::from(id.0)];
-        let mut made = Vec::new();
-        let outcome = load(&mut *self.keys.column, table, id, &mut *column, &mut made);
+        column.set_next_position(table.next_position);
+        let mut made = Made::default();
+        let namespaces = space.index().map(|index| &mut self.namespaces[index]);
+        let outcome = load(&mut *self.keys.column, namespaces, table, id, &mut *column, &mut made);
         if let Err(error) = outcome {
-            for row in made.into_iter().rev() {
-                self.keys.column.release(row);
+            if let Some(index) = space.index() {
+                let rows = &mut self.namespaces[index].rows;
+                made.namespaces.into_iter().rev().for_each(|row| rows.release(row));
             }
+            made.keys.into_iter().rev().for_each(|row| self.keys.column.release(row));
             return Err(error);
         }
         let table = &mut self.tables[usize::from(id.0)];
         table.meta = meta;
+        table.space = space;
         table.column = Some(column);
         table.dormant = Arc::default();
         Ok(())
@@ -132,9 +183,24 @@ impl TypedRows {
 
     /// Gives back the rows that have no state in any column, of those that may have none.
     pub(crate) fn release_emptied(&mut self) {
+        let columns = |space| {
+            let of_space = self.tables.iter().filter(move |table| table.space == space);
+            of_space.filter_map(|table| table.column.as_ref())
+        };
+        for (space, namespaces) in (1..).map(RowSpace).zip(&mut self.namespaces) {
+            for row in namespaces.emptied.drain(..) {
+                let Some(key_row) = namespaces.rows.key_row(row) else { continue };
+                if columns(space).all(|column| column.is_empty_at(row)) {
+                    namespaces.rows.release(row);
+                    self.keys.emptied.push(key_row);
+                }
+            }
+        }
         for row in self.keys.emptied.drain(..) {
-            let mut columns = self.tables.iter().filter_map(|table| table.column.as_ref());
-            if columns.all(|column| column.is_empty_at(row)) {
+            let mut namespaces = self.namespaces.iter();
+            if columns(RowSpace::KEYS).all(|column| column.is_empty_at(row))
+                && namespaces.all(|namespaces| !namespaces.rows.has_rows(row))
+            {
                 self.keys.column.release(row);
             }
         }
@@ -142,22 +208,26 @@ impl TypedRows {
 
     pub(crate) fn fold(&mut self) {
         self.keys.column.fold();
+        self.namespaces.iter_mut().for_each(|namespaces| namespaces.rows.fold());
         self.columns().for_each(|column| column.fold());
     }
 
     pub(crate) fn warm(&mut self, rows: &[u32]) {
-        self.columns().for_each(|column| column.warm(rows));
+        let of_keys = self.tables.iter_mut().filter(|table| table.space == RowSpace::KEYS);
+        of_keys.filter_map(|table| table.column.as_mut()).for_each(|column| column.warm(rows));
     }
 
-    /// As a cache: how many rows there are, of keys and of columns.
+    /// As a cache: how many rows there are, of keys, namespaces and columns.
     pub(crate) fn cached_rows(&self) -> usize {
         let columns = self.tables.iter().filter_map(|table| table.column.as_ref());
-        self.keys.column.len() + columns.map(|column| column.own_rows()).sum::<usize>()
+        let namespaces = self.namespaces.iter().map(|namespaces| namespaces.rows.len());
+        self.keys.column.len() + namespaces.sum::<usize>() + columns.map(|column| column.own_rows()).sum::<usize>()
     }
 
     /// As a cache: gives all rows back.
     pub(crate) fn forget(&mut self) {
         self.keys.forget();
+        self.namespaces.iter_mut().for_each(Namespaces::forget);
         self.columns().for_each(|column| column.forget());
     }
 
@@ -166,26 +236,41 @@ impl TypedRows {
     }
 }
 
+/// The rows that were made for a restored table.
+#[derive(Default)]
+struct Made {
+    keys: Vec<u32>,
+    namespaces: Vec<u32>,
+}
+
 /// Decodes what was restored of a table into a column.
 fn load(
     keys: &mut dyn KeyColumn,
+    mut namespaces: Option<&mut Namespaces>,
     table: &Table,
     id: TableId,
     column: &mut dyn Column,
-    made: &mut Vec<u32>,
+    made: &mut Made,
 ) -> Result<(), StateError> {
     let name = &table.meta.name;
     let mut hasher = KeyHasher::default();
     for (group, section) in &*table.dormant {
         section.visit(id, *group, &mut |entry| {
-            if !entry.at.namespace.is_empty() {
-                return Err(StateError::Damaged(format!("state {name:?}: an entry has a namespace")));
-            }
-            let row = keys.restore(name, *group, entry.at.key, &mut hasher, made)?;
+            let key_row = keys.restore(name, *group, entry.at.key, &mut hasher, &mut made.keys)?;
+            let row = match &mut namespaces {
+                None if entry.at.namespace.is_empty() => key_row,
+                None => return Err(StateError::Damaged(format!("state {name:?}: an entry has a namespace"))),
+                Some(namespaces) => {
+                    let restored = namespaces.restore(key_row, entry.at.namespace);
+                    let (row, is_made) = restored.map_err(access::serializer_error(name))?;
+                    made.namespaces.extend(is_made.then_some(row));
+                    row
+                }
+            };
             column.load(row, entry.at.map_key, entry.value)
         })?;
     }
-    Ok(())
+    column.finish_load()
 }
 
 impl Table {

@@ -19,10 +19,12 @@ pub(crate) struct ValueColumn<T> {
     buffer: Vec<u8>,
     name: String,
     serializer: Arc<dyn Serializer<T>>,
+    /// What a row without a value is read as.
+    default: Option<T>,
 }
 
 impl<T: State> ValueColumn<T> {
-    pub(crate) fn new(name: String, serializer: Arc<dyn Serializer<T>>) -> Self {
+    pub(crate) fn new(name: String, serializer: Arc<dyn Serializer<T>>, default: Option<T>) -> Self {
         Self {
             cells: Paged::new(),
             round_trip: RoundTrip::default(),
@@ -31,17 +33,22 @@ impl<T: State> ValueColumn<T> {
             buffer: Vec::new(),
             name,
             serializer,
+            default,
         }
     }
 
-    /// The value of the current row.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value of the current row, or the default.
     #[inline]
     pub(crate) fn get(&mut self, access: &mut Access<'_>) -> Result<Option<&T>, StateError> {
         self.used = true;
         if access.is_cache {
             self.fetch(access)?;
         }
-        Ok(self.cells.read(access.row).and_then(Option::as_ref))
+        Ok(self.cells.read(access.row).and_then(Option::as_ref).or(self.default.as_ref()))
     }
 
     /// Sets the value of the current row.

@@ -1,18 +1,23 @@
 //! The keyed state of one operator subtask: typed rows before a backend, and the key that is current.
 
+mod all_keys;
+mod key_listeners;
+mod namespaced;
+mod restore;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bytes::Bytes;
+pub use key_listeners::KeyListenerId;
+use key_listeners::KeyListeners;
+pub use namespaced::NamespacedStore;
 
 use crate::rows::column::{Access, Column, MapColumn};
-use crate::rows::{
-    AccessError, Behind, Keys, NO_ROW, OwnedGroups, TypedRows, byte_tables, key_rows, restored_sections,
-};
+use crate::rows::{AccessError, Behind, Keys, NO_ROW, OwnedGroups, RowSpace, TypedRows, byte_tables, key_rows};
 use crate::{
-    AnyDescriptor, CheckpointId, FrozenState, Key, KeyGroup, KeyHash, KeyHasher, KeyedBackendParameters,
-    KeyedStateBackend, KeyedStateStore, MapState, Residence, Schema, Serializer, Slot, SnapshotRequest, State,
-    StateError, TableId, TableMeta,
+    AnyDescriptor, CheckpointId, FrozenState, Key, KeyHash, KeyHasher, KeyedBackendParameters, KeyedStateBackend,
+    KeyedStateStore, MapState, Residence, Schema, Serializer, Slot, SnapshotRequest, State, StateError, TableId,
+    TableMeta,
 };
 
 /// Keys that [`KeyedState::set_current_key`] makes current before it does the work of an ended batch.
@@ -35,6 +40,10 @@ pub struct KeyedState {
     key_schema: Schema,
     settings: RowSettings,
     single_keys: u32,
+    key_listeners: KeyListeners,
+    /// Whether there is more to a change of the current key than the number of its row: somebody listens, or there are
+    /// namespaces, none of which is current after it.
+    is_watched: bool,
 }
 
 /// How the row tier behaves.
@@ -82,62 +91,9 @@ impl KeyedState {
             key_schema,
             settings,
             single_keys: 0,
+            key_listeners: KeyListeners::default(),
+            is_watched: false,
         })
-    }
-
-    /// Takes the canonical stream of one key group of a snapshot in which the tables were `tables`.
-    ///
-    /// Before any state is registered. States are decoded when they are registered; those that never are go into every
-    /// later snapshot unchanged. Fails when tables of the same name do not agree between streams, when the group is
-    /// not one of this subtask, and when the stream is damaged.
-    ///
-    /// # Panics
-    /// When a state is registered already.
-    pub fn restore_key_group(
-        &mut self,
-        tables: &[TableMeta],
-        group: KeyGroup,
-        stream: Bytes,
-    ) -> Result<(), StateError> {
-        self.rows.keys.groups.check(group)?;
-        self.restore_tables(tables)?;
-        for (meta, section) in restored_sections(tables, stream)? {
-            let table = self.rows.find_table(&meta.name).expect("the tables have just been made known");
-            if self.is_cache {
-                let bytes = byte_tables(&mut *self.backend);
-                section.visit(table, group, &mut |entry| bytes.put(entry.at, entry.value))?;
-            } else {
-                self.rows.add_dormant(table, group, section)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes the tables of a snapshot known although no key group of it is restored, so that they go on to exist.
-    ///
-    /// Fails when a table does not agree with one of the same name that is known already.
-    ///
-    /// # Panics
-    /// When a state is registered already.
-    pub fn restore_tables(&mut self, tables: &[TableMeta]) -> Result<(), StateError> {
-        assert!(
-            self.rows.tables.iter().all(|table| table.column.is_none()),
-            "state is restored before the first state is registered"
-        );
-        for (number, meta) in tables.iter().enumerate() {
-            if tables[..number].iter().any(|other| other.name == meta.name) {
-                return Err(StateError::Damaged(format!("state {:?} is in a snapshot twice", meta.name)));
-            }
-            if let Some(table) = self.rows.find_table(&meta.name) {
-                self.rows.tables[usize::from(table.0)].meta.check_usable_as(meta)?;
-            }
-        }
-        for meta in tables {
-            if self.rows.find_table(&meta.name).is_none() {
-                self.add_table(meta.clone())?;
-            }
-        }
-        Ok(())
     }
 
     fn add_table(&mut self, meta: TableMeta) -> Result<TableId, StateError> {
@@ -158,6 +114,7 @@ impl KeyedState {
         keys: impl Iterator<Item = (&'k K, KeyHash)> + Clone,
     ) -> Result<(), StateError> {
         self.current = NO_ROW;
+        self.rows.namespaces.iter_mut().for_each(|namespaces| namespaces.current = NO_ROW);
         self.batch.clear();
         let Keys { column, emptied, .. } = &mut self.rows.keys;
         let outcome = key_rows::resolve(&mut **column, keys, &mut self.batch, emptied);
@@ -175,7 +132,21 @@ impl KeyedState {
     /// When the resolved batch has no such record.
     #[inline]
     pub fn select(&mut self, index: usize) {
-        self.current = self.batch[index];
+        let row = self.batch[index];
+        if self.is_watched {
+            self.about_to_select(row);
+        }
+        self.current = row;
+    }
+
+    /// What there is to a change of the current key beside the number of its row.
+    #[cold]
+    #[inline(never)]
+    fn about_to_select(&mut self, row: u32) {
+        self.rows.namespaces.iter_mut().for_each(|namespaces| namespaces.current = NO_ROW);
+        if !self.key_listeners.is_empty() {
+            self.rows.keys.column.with_key(row, &mut |key| self.key_listeners.call(key));
+        }
     }
 
     /// Makes one key current. Ends the resolved batch.
@@ -190,7 +161,11 @@ impl KeyedState {
             self.end_batch()?;
         }
         let Keys { column, emptied, .. } = &mut self.rows.keys;
-        self.current = key_rows::row(&mut **column, key, hash, emptied)?;
+        let row = key_rows::row(&mut **column, key, hash, emptied)?;
+        if self.is_watched {
+            self.about_to_select(row);
+        }
+        self.current = row;
         Ok(())
     }
 
@@ -212,6 +187,7 @@ impl KeyedState {
     /// a bounded part of what a finished snapshot left behind is folded back.
     pub fn end_batch(&mut self) -> Result<(), StateError> {
         self.current = NO_ROW;
+        self.rows.namespaces.iter_mut().for_each(|namespaces| namespaces.current = NO_ROW);
         self.batch.clear();
         self.single_keys = 0;
         if !self.is_cache {
@@ -220,6 +196,7 @@ impl KeyedState {
             return Ok(());
         }
         self.rows.keys.emptied.clear();
+        self.rows.namespaces.iter_mut().for_each(|namespaces| namespaces.emptied.clear());
         if self.rows.cached_rows() > self.settings.cached_rows_max {
             self.write_back()?;
             self.rows.forget();
@@ -229,16 +206,21 @@ impl KeyedState {
 
     /// As a cache: writes back everything that is newer than the byte tables.
     fn write_back(&mut self) -> Result<(), StateError> {
-        for (number, table) in self.rows.tables.iter_mut().enumerate() {
-            if let Some(column) = &mut table.column {
-                column.write_back(&mut Behind {
-                    backend: &mut self.backend,
-                    keys: &mut self.rows.keys,
-                    table: TableId(number as u16),
-                })?;
+        for number in 0..self.rows.tables.len() {
+            let (column, mut behind) = self.column_and_behind(number);
+            if let Some(column) = column {
+                column.write_back(&mut behind)?;
             }
         }
         Ok(())
+    }
+
+    /// The column of a table, if it is registered, and the byte tables as it reaches them.
+    fn column_and_behind(&mut self, table: usize) -> (Option<&mut Box<dyn Column>>, Behind<'_>) {
+        let TypedRows { keys, namespaces, tables, .. } = &mut self.rows;
+        let namespaces = tables[table].space.index().map(|index| &mut namespaces[index]);
+        let behind = Behind { backend: &mut self.backend, keys, namespaces, table: TableId(table as u16) };
+        (tables[table].column.as_mut(), behind)
     }
 
     /// Visits every map entry of every key of a map state. The key that was current is current afterwards.
@@ -252,14 +234,22 @@ impl KeyedState {
     ) -> Result<(), StateError> {
         let slot = state.slot();
         self.check(slot)?;
+        if slot.space != RowSpace::KEYS {
+            let state = self.rows.tables[usize::from(slot.column)].meta.name.clone();
+            return Err(StateError::OtherNamespaceType { state });
+        }
         // Also finds out before anything is visited whether the keys are of this type.
         let serializer = key_rows::serializer::<K>(&mut *self.rows.keys.column)?;
         let table = &mut self.rows.tables[usize::from(slot.column)];
         let name = table.meta.name.clone();
         let column = table.typed_column::<MapColumn<UK, UV>>().ok_or(StateError::ForeignHandle)?;
         if self.is_cache {
-            let mut behind =
-                Behind { backend: &mut self.backend, keys: &mut self.rows.keys, table: TableId(slot.column) };
+            let mut behind = Behind {
+                backend: &mut self.backend,
+                keys: &mut self.rows.keys,
+                namespaces: None,
+                table: TableId(slot.column),
+            };
             let mut hasher = KeyHasher::default();
             return column.for_each_in_bytes(&mut behind, |key, map_key, value| {
                 let key = serializer.deserialize(key);
@@ -314,36 +304,58 @@ impl KeyedState {
     #[cold]
     #[inline(never)]
     fn no_access(&self, slot: Slot) -> AccessError {
-        let no_current_key = || {
+        let nothing_is_current = || {
             let table = self.rows.tables.get(usize::from(slot.column));
-            StateError::NoCurrentKey { state: table.map(|table| table.meta.name.clone()).unwrap_or_default() }
+            let state = table.map(|table| table.meta.name.clone()).unwrap_or_default();
+            if self.current == NO_ROW {
+                StateError::NoCurrentKey { state }
+            } else {
+                StateError::NoCurrentNamespace { state }
+            }
         };
-        self.check(slot).err().unwrap_or_else(no_current_key).into()
+        self.check(slot).err().unwrap_or_else(nothing_is_current).into()
+    }
+
+    /// The row of the current key, and the current namespace if there is one, among the rows that a column is over.
+    #[inline]
+    fn current_row(&self, space: RowSpace) -> u32 {
+        match space.index() {
+            None => self.current,
+            Some(index) => self.rows.namespaces[index].current,
+        }
     }
 
     /// The column behind a slot, and how to reach the current key in it.
     #[inline]
     pub(crate) fn access<C: Column>(&mut self, slot: Slot) -> Result<(&mut C, Access<'_>), AccessError> {
-        if slot.instance != self.instance || self.current == NO_ROW {
+        if slot.instance != self.instance {
             return Err(self.no_access(slot));
         }
-        let table = self.rows.tables.get_mut(usize::from(slot.column));
-        let Some(column) = table.and_then(|table| table.typed_column()) else {
+        let row = self.current_row(slot.space);
+        if row == NO_ROW {
+            return Err(self.no_access(slot));
+        }
+        let TypedRows { keys, namespaces, tables, .. } = &mut self.rows;
+        let Some(column) = tables.get_mut(usize::from(slot.column)).and_then(|table| table.typed_column()) else {
             return Err(StateError::ForeignHandle.into());
         };
-        let behind = Behind { backend: &mut self.backend, keys: &mut self.rows.keys, table: TableId(slot.column) };
-        let access = Access { behind, row: self.current, is_cache: self.is_cache };
-        Ok((column, access))
+        let namespaces = slot.space.index().map(|index| &mut namespaces[index]);
+        let behind = Behind { backend: &mut self.backend, keys, namespaces, table: TableId(slot.column) };
+        Ok((column, Access { behind, row, is_cache: self.is_cache }))
     }
-}
 
-impl KeyedStateStore for KeyedState {
-    fn register(&mut self, descriptor: &dyn AnyDescriptor) -> Result<Slot, StateError> {
+    /// Registers a state over the rows of `space`, whose namespaces have schema `namespace`.
+    fn register_in(
+        &mut self,
+        space: RowSpace,
+        namespace: Schema,
+        descriptor: &dyn AnyDescriptor,
+    ) -> Result<Slot, StateError> {
         let name = descriptor.name();
         if name.trim().is_empty() {
             return Err(StateError::BlankName { name: name.to_owned() });
         }
-        let meta = descriptor.table_meta(self.key_schema.clone(), Schema::unit())?;
+        let meta = descriptor.table_meta(self.key_schema.clone(), namespace)?;
         let column = descriptor.column();
         let table = match self.rows.find_table(name) {
             Some(table) => {
@@ -353,18 +365,27 @@ impl KeyedStateStore for KeyedState {
                     Some(known) if (**known).type_id() != (*column).type_id() => {
                         return Err(StateError::OtherType { state: name.to_owned() });
                     }
+                    Some(_) if known.space != space => {
+                        return Err(StateError::OtherNamespaceType { state: name.to_owned() });
+                    }
                     Some(_) => {}
-                    None => self.rows.attach(table, meta, column)?,
+                    None => self.rows.attach(table, meta, space, column)?,
                 }
                 table
             }
             None => {
                 let table = self.add_table(meta.clone())?;
-                self.rows.attach(table, meta, column)?;
+                self.rows.attach(table, meta, space, column)?;
                 table
             }
         };
-        Ok(Slot { instance: self.instance, column: table.0 })
+        Ok(Slot { instance: self.instance, column: table.0, space })
+    }
+}
+
+impl KeyedStateStore for KeyedState {
+    fn register(&mut self, descriptor: &dyn AnyDescriptor) -> Result<Slot, StateError> {
+        self.register_in(RowSpace::KEYS, Schema::unit(), descriptor)
     }
 
     fn backend_type(&self) -> &str {

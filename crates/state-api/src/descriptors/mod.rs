@@ -1,14 +1,26 @@
 //! Descriptors: the name, kind, type and serializer of a state, from which a store makes handles.
 
+mod aggregating;
+mod folding;
+mod list;
+mod map;
+mod reducing;
+mod value;
+
 use std::fmt;
 use std::hash::Hash;
-use std::sync::Arc;
 
+pub use aggregating::{AggregateFunction, AggregatingStateDescriptor};
+pub use folding::FoldingStateDescriptor;
+pub use list::ListStateDescriptor;
+pub use map::MapStateDescriptor;
+pub use reducing::ReducingStateDescriptor;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+pub use value::ValueStateDescriptor;
 
-use crate::rows::column::{Column, map_column, value_column};
-use crate::{BincodeSerializer, Schema, Serializer, StateError};
+use crate::rows::column::Column;
+use crate::{Schema, Serializer, StateError};
 
 /// A type that state can hold.
 ///
@@ -51,6 +63,16 @@ pub enum StateKind {
     Aggregating,
     /// One accumulator a key, into which values are folded.
     Folding,
+}
+
+impl StateKind {
+    /// Whether the state of several namespaces can become that of one.
+    pub fn is_mergeable(self) -> bool {
+        match self {
+            Self::List | Self::Reducing | Self::Aggregating => true,
+            Self::Value | Self::Map | Self::Folding => false,
+        }
+    }
 }
 
 impl fmt::Display for StateKind {
@@ -133,101 +155,36 @@ pub trait AnyDescriptor {
     fn column(&self) -> Box<dyn Column>;
 }
 
+/// The recorded form of a state without map keys.
+fn plain_meta<T>(
+    name: &str,
+    kind: StateKind,
+    key: Schema,
+    namespace: Schema,
+    serializer: &dyn Serializer<T>,
+) -> Result<TableMeta, StateError> {
+    let value = schema_of(name, "value", serializer)?;
+    Ok(TableMeta { name: name.to_owned(), kind, key, namespace, map_key: None, value })
+}
+
 fn schema_of<T>(state: &str, part: &'static str, serializer: &dyn Serializer<T>) -> Result<Schema, StateError> {
     serializer.schema().map_err(|error| StateError::Untraceable { state: state.to_owned(), part, reason: error.reason })
 }
 
-/// Describes a state that holds one value a key.
-#[derive(Debug, Clone)]
-pub struct ValueStateDescriptor<T> {
-    name: String,
-    serializer: Arc<dyn Serializer<T>>,
-}
-
-impl<T: State> ValueStateDescriptor<T> {
-    /// A state of this name, serialised by [`BincodeSerializer`].
-    pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), serializer: Arc::new(BincodeSerializer::traced()) }
-    }
-
-    /// Uses another serializer.
-    pub fn with_serializer(mut self, serializer: impl Serializer<T> + 'static) -> Self {
-        self.serializer = Arc::new(serializer);
-        self
-    }
-
-    /// For types whose schema cannot be traced: a name and a version take its place. Raise the version whenever the
-    /// bytes of the type change.
-    pub fn opaque_schema(self, name: impl Into<String>, version: u32) -> Self {
-        self.with_serializer(BincodeSerializer::opaque(name, version))
-    }
-}
-
-impl<T: State> AnyDescriptor for ValueStateDescriptor<T> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn kind(&self) -> StateKind {
-        StateKind::Value
-    }
-
-    fn table_meta(&self, key: Schema, namespace: Schema) -> Result<TableMeta, StateError> {
-        let value = schema_of(&self.name, "value", &*self.serializer)?;
-        Ok(TableMeta { name: self.name.clone(), kind: StateKind::Value, key, namespace, map_key: None, value })
-    }
-
-    fn column(&self) -> Box<dyn Column> {
-        value_column(self.name.clone(), self.serializer.clone())
-    }
-}
-
-/// Describes a state that holds a map a key.
-#[derive(Debug, Clone)]
-pub struct MapStateDescriptor<UK, UV> {
-    name: String,
-    key_serializer: Arc<dyn Serializer<UK>>,
-    value_serializer: Arc<dyn Serializer<UV>>,
-}
-
-impl<UK: Key, UV: State> MapStateDescriptor<UK, UV> {
-    /// A state of this name, serialised by [`BincodeSerializer`].
-    pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            key_serializer: Arc::new(BincodeSerializer::traced()),
-            value_serializer: Arc::new(BincodeSerializer::traced()),
+/// The methods by which every descriptor of one serializer changes it.
+macro_rules! serializer_methods {
+    ($value:ty, $bincode:ty) => {
+        /// Uses another serializer.
+        pub fn with_serializer(mut self, serializer: impl $crate::Serializer<$value> + 'static) -> Self {
+            self.serializer = std::sync::Arc::new(serializer);
+            self
         }
-    }
 
-    /// Uses other serializers for the map keys and the values.
-    pub fn with_serializers(
-        mut self,
-        key: impl Serializer<UK> + 'static,
-        value: impl Serializer<UV> + 'static,
-    ) -> Self {
-        self.key_serializer = Arc::new(key);
-        self.value_serializer = Arc::new(value);
-        self
-    }
+        /// For types whose schema cannot be traced: a name and a version take its place. Raise the version whenever the
+        /// bytes of the type change.
+        pub fn opaque_schema(self, name: impl Into<String>, version: u32) -> Self {
+            self.with_serializer(<$bincode>::opaque(name, version))
+        }
+    };
 }
-
-impl<UK: Key, UV: State> AnyDescriptor for MapStateDescriptor<UK, UV> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn kind(&self) -> StateKind {
-        StateKind::Map
-    }
-
-    fn table_meta(&self, key: Schema, namespace: Schema) -> Result<TableMeta, StateError> {
-        let map_key = Some(schema_of(&self.name, "map key", &*self.key_serializer)?);
-        let value = schema_of(&self.name, "value", &*self.value_serializer)?;
-        Ok(TableMeta { name: self.name.clone(), kind: StateKind::Map, key, namespace, map_key, value })
-    }
-
-    fn column(&self) -> Box<dyn Column> {
-        map_column(self.name.clone(), self.key_serializer.clone(), self.value_serializer.clone())
-    }
-}
+use serializer_methods;
