@@ -25,10 +25,12 @@ pub enum StateError {
         state: String,
     },
     /// A namespace has another type than those of the state.
-    #[error("the namespaces of state {state:?} have another type")]
+    #[error("{state} is not in namespaces of type {namespace}")]
     OtherNamespaceType {
-        /// The state, or what was asked for.
+        /// The state, or that it is none of the states.
         state: String,
+        /// What the type is called.
+        namespace: &'static str,
     },
     /// Namespaces of a state were to be merged whose kind cannot be.
     #[error("state {state:?} is {kind}, and its namespaces cannot be merged")]

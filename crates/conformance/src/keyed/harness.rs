@@ -6,10 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use highwater_state_api::{
     BincodeSerializer, CheckpointId, FrozenKeyedState, JobName, Key, KeyGroup, KeyGroupRange, KeyHasher,
-    KeyedBackendParameters, KeyedState, KeyedStateStore, MapState, MapStateDescriptor, MaxParallelism, OperatorUid,
-    RowSettings, SnapshotRequest, State, StateBackend, StateError, TableMeta, ValueState, ValueStateDescriptor,
-    canonical,
+    KeyedBackendParameters, KeyedState, KeyedStateStore, ListState, ListStateDescriptor, MapState, MapStateDescriptor,
+    MaxParallelism, OperatorUid, ReducingState, ReducingStateDescriptor, RowSettings, SnapshotRequest, State,
+    StateBackend, StateError, TableMeta, ValueState, ValueStateDescriptor, canonical,
 };
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Makes a new state backend; called at least once by every case.
 pub type BackendFactory<'f> = &'f dyn Fn() -> Box<dyn StateBackend>;
@@ -115,6 +116,65 @@ pub(super) fn try_map<UK: Key, UV: State>(state: &mut KeyedState, name: &str) ->
     store.get_map_state(&MapStateDescriptor::new(name))
 }
 
+/// The typed methods of a state as a store.
+pub(super) fn store(state: &mut KeyedState) -> &mut dyn KeyedStateStore {
+    state
+}
+
+/// A handle on a list state.
+#[track_caller]
+pub(super) fn list<T: State>(state: &mut KeyedState, name: &str) -> ListState<T> {
+    store(state).get_list_state(&ListStateDescriptor::new(name)).unwrap()
+}
+
+/// A handle on a reducing state that adds numbers.
+#[track_caller]
+pub(super) fn sum(state: &mut KeyedState, name: &str) -> ReducingState<u64> {
+    store(state).get_reducing_state(&ReducingStateDescriptor::new(name, |one: &u64, other: u64| one + other)).unwrap()
+}
+
+/// A value that can be read, and written unless it is the bad one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+pub(super) struct Unwritable(u64);
+
+impl Unwritable {
+    pub(super) fn good(number: u64) -> Self {
+        assert_ne!(number, u64::MAX, "this is the bad one");
+        Self(number)
+    }
+
+    pub(super) fn bad() -> Self {
+        Self(u64::MAX)
+    }
+}
+
+impl Serialize for Unwritable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if *self == Self::bad() {
+            return Err(serde::ser::Error::custom("the bad value is not written"));
+        }
+        serializer.serialize_newtype_struct("Unwritable", &self.0)
+    }
+}
+
+/// A state with what `fill` puts under key 1, restored, so that the next write of every state is one that is checked.
+pub(super) fn unwritable_after_restore(bench: &Bench<'_>, fill: impl Fn(&mut KeyedState)) -> KeyedState {
+    let mut state = bench.open::<u64>();
+    select(&mut state, &1u64);
+    fill(&mut state);
+    bench.restored::<u64>(&Snapshot::of(&mut state))
+}
+
+#[track_caller]
+pub(super) fn assert_unwritable(expected: &str, outcome: Result<(), StateError>) {
+    match outcome {
+        Err(StateError::Serializer { state, .. } | StateError::NotRoundTrip { state, .. }) => {
+            assert_eq!(state, expected);
+        }
+        other => panic!("a value that cannot be written was taken by {expected:?}: {other:?}"),
+    }
+}
+
 /// Takes a snapshot and leaves it open.
 pub(super) fn freeze(state: &mut KeyedState, checkpoint: u64) -> FrozenKeyedState {
     state.freeze(&SnapshotRequest { checkpoint: CheckpointId(checkpoint) }).unwrap()
@@ -127,8 +187,8 @@ pub(super) struct Snapshot {
     pub(super) groups: BTreeMap<KeyGroup, Bytes>,
 }
 
-/// Name of the state, key group, key, map key.
-pub(super) type EntryAddress = (String, KeyGroup, Vec<u8>, Vec<u8>);
+/// Name of the state, key group, key, namespace, map key.
+pub(super) type EntryAddress = (String, KeyGroup, Vec<u8>, Vec<u8>, Vec<u8>);
 
 impl Snapshot {
     /// Takes a snapshot of a state of all key groups and writes it.
@@ -164,8 +224,9 @@ impl Snapshot {
             for section in canonical::sections(stream.clone()).unwrap() {
                 let name = &self.tables[usize::from(section.table.0)].name;
                 let visited = section.visit(section.table, *group, &mut |entry| {
-                    assert!(entry.at.namespace.is_empty(), "user state has no namespace");
-                    let address = (name.clone(), *group, entry.at.key.to_vec(), entry.at.map_key.to_vec());
+                    let [key, namespace, map_key] =
+                        [entry.at.key, entry.at.namespace, entry.at.map_key].map(<[u8]>::to_vec);
+                    let address = (name.clone(), *group, key, namespace, map_key);
                     let twice = entries.insert(address, entry.value.to_vec());
                     assert!(twice.is_none(), "an entry of {name:?} is in the snapshot twice: {:?}", entry.at);
                     Ok(())

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::harness::{BackendFactory, map, select, value, with_every_cache};
+use super::harness::{
+    BackendFactory, Snapshot, Unwritable, assert_unwritable, map, select, unwritable_after_restore, value,
+    with_every_cache,
+};
 
 /// `get`, `contains`, `put` and `remove` of one entry.
 pub fn a_map_entry_is_absent_until_it_is_put(factory: BackendFactory<'_>) {
@@ -48,7 +51,7 @@ pub fn empty_map_keys_and_values_are_entries(factory: BackendFactory<'_>) {
     });
 }
 
-/// No entries is the same as no map, however it came to it.
+/// Contract: A22, A24. No entries is the same as no map, however it came to it.
 pub fn a_map_without_entries_is_empty(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -199,6 +202,105 @@ pub fn the_entries_of_all_keys_are_visited_once(factory: BackendFactory<'_>) {
             others.put(&mut state, "1".into(), 1).unwrap();
             assert_eq!(others.entries(&mut state).unwrap().len(), 2, "the current key is another");
             others.remove(&mut state, &String::from("1")).unwrap();
+        }
+    });
+}
+
+/// Contract: A23. A value that is `None` is a value.
+pub fn a_map_key_whose_value_is_none_is_an_entry(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        let optional = map::<u64, Option<String>>(&mut state, "optional");
+        select(&mut state, &1u64);
+        optional.put(&mut state, 1, Some("a".into())).unwrap();
+        optional.put(&mut state, 2, None).unwrap();
+        let mut restored = bench.restored::<u64>(&Snapshot::of(&mut state));
+        let again = map::<u64, Option<String>>(&mut restored, "optional");
+        for (state, optional) in [(&mut state, optional), (&mut restored, again)] {
+            select(state, &1u64);
+            assert!(optional.contains(state, &2).unwrap());
+            assert_eq!(optional.get(state, &2).unwrap(), Some(None));
+            assert_eq!(optional.get(state, &3).unwrap(), None);
+            assert_eq!(optional.entries(state).unwrap().len(), 2);
+            optional.remove(state, &1).unwrap();
+            assert!(!optional.is_empty(state).unwrap());
+        }
+    });
+}
+
+/// Contract: A25, A26. Every entry is seen once, those that are not to be kept go, the others stay.
+pub fn entries_are_removed_while_they_are_visited(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        let squares = map::<u64, u64>(&mut state, "squares");
+        select(&mut state, &1u64);
+        squares.put_all(&mut state, (0..300).map(|number| (number, number * number))).unwrap();
+        select(&mut state, &2u64);
+        squares.put(&mut state, 1, 1).unwrap();
+        state.end_batch().unwrap();
+        select(&mut state, &1u64);
+        let mut visited = Vec::new();
+        let keep = |number: &u64, square: &u64| {
+            visited.push((*number, *square));
+            number.is_multiple_of(2)
+        };
+        squares.retain(&mut state, keep).unwrap();
+        visited.sort_unstable();
+        assert_eq!(visited, Vec::from_iter((0..300).map(|number| (number, number * number))));
+        let mut kept = squares.keys(&mut state).unwrap();
+        kept.sort_unstable();
+        assert_eq!(kept, Vec::from_iter((0..300).step_by(2)));
+        squares.retain(&mut state, |_, _| false).unwrap();
+        assert!(squares.is_empty(&mut state).unwrap());
+        assert_eq!(state.keys::<u64, ()>(squares.slot(), &()).unwrap(), [2]);
+    });
+}
+
+/// Contract: A27.
+pub fn values_are_changed_while_they_are_visited(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        let squares = map::<u64, u64>(&mut state, "squares");
+        select(&mut state, &1u64);
+        squares.put_all(&mut state, (0..300).map(|number| (number, number))).unwrap();
+        squares.for_each_mut(&mut state, |number, value| *value *= number).unwrap();
+        state.end_batch().unwrap();
+        select(&mut state, &1u64);
+        let mut entries = squares.entries(&mut state).unwrap();
+        entries.sort_unstable();
+        assert_eq!(entries, Vec::from_iter((0..300).map(|number| (number, number * number))));
+        let mut values = squares.values(&mut state).unwrap();
+        values.sort_unstable();
+        assert_eq!(values, Vec::from_iter((0..300).map(|number| number * number)));
+    });
+}
+
+/// Contract: A28. All or nothing: a call in which one entry cannot be written changes nothing.
+pub fn an_entry_that_cannot_be_written_leaves_the_map(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let (good, bad) = (Unwritable::good, Unwritable::bad);
+        for call in 0..5 {
+            let mut state = unwritable_after_restore(bench, |state| {
+                let entries = map::<Unwritable, Unwritable>(state, "entries");
+                entries.put_all(state, [(good(1), good(1)), (good(2), good(2))]).unwrap();
+            });
+            let entries = map::<Unwritable, Unwritable>(&mut state, "entries");
+            select(&mut state, &1u64);
+            let outcome = match call {
+                0 => entries.put(&mut state, bad(), good(9)),
+                1 => entries.put(&mut state, good(1), bad()),
+                2 => entries.put_all(&mut state, [(good(1), good(9)), (bad(), good(9))]),
+                3 => entries.put_all(&mut state, [(good(3), good(9)), (good(1), bad())]),
+                _ => entries.for_each_mut(&mut state, |_, value| {
+                    *value = if *value == good(1) { good(9) } else { bad() };
+                }),
+            };
+            assert_unwritable("entries", outcome);
+            let mut values = entries.values(&mut state).unwrap();
+            values.sort_unstable();
+            assert_eq!(values, [good(1), good(2)], "call {call}");
+            entries.put_all(&mut state, [(good(3), good(3))]).unwrap();
+            assert_eq!(entries.get(&mut state, &good(3)).unwrap(), Some(good(3)));
         }
     });
 }

@@ -6,17 +6,27 @@
 
 #![expect(clippy::unwrap_used, reason = "a case is a test: it panics where the contract is broken")]
 
+mod accumulating;
+mod all_keys;
 mod byte_tables;
 mod harness;
+mod lists;
 mod maps;
+mod moves;
+mod namespaces;
 mod refusals;
 mod restores;
 mod snapshots;
 mod values;
 
+pub use accumulating::*;
+pub use all_keys::*;
 pub use byte_tables::*;
 pub use harness::{BackendFactory, KeyedCase};
+pub use lists::*;
 pub use maps::*;
+pub use moves::*;
+pub use namespaces::*;
 pub use refusals::*;
 pub use restores::*;
 pub use snapshots::*;
@@ -54,6 +64,10 @@ suite! { $
     states_do_not_share_values,
     a_batch_is_like_its_keys_one_by_one,
     values_of_any_shape_and_size_are_kept,
+    a_default_stands_for_an_absent_value,
+    a_value_that_is_gone_has_no_entry,
+    a_value_that_was_read_is_a_copy,
+    a_value_that_cannot_be_written_leaves_the_state,
     a_map_entry_is_absent_until_it_is_put,
     empty_map_keys_and_values_are_entries,
     a_map_without_entries_is_empty,
@@ -61,6 +75,36 @@ suite! { $
     maps_of_keys_that_look_alike_do_not_mix,
     clearing_a_map_leaves_its_neighbours,
     the_entries_of_all_keys_are_visited_once,
+    a_map_key_whose_value_is_none_is_an_entry,
+    entries_are_removed_while_they_are_visited,
+    values_are_changed_while_they_are_visited,
+    an_entry_that_cannot_be_written_leaves_the_map,
+    a_list_is_empty_until_something_is_added,
+    elements_of_any_shape_are_kept,
+    a_list_without_elements_has_no_entry,
+    an_element_that_cannot_be_written_leaves_the_list,
+    a_list_keeps_its_order_over_batches_and_restores,
+    a_snapshot_does_not_see_later_elements,
+    values_are_reduced,
+    values_are_aggregated,
+    values_are_folded,
+    a_function_that_fails_leaves_the_state,
+    an_accumulator_that_cannot_be_written_leaves_the_state,
+    a_restored_accumulator_goes_on,
+    namespaces_do_not_share_state,
+    state_in_no_namespace_is_apart_from_namespaces,
+    without_a_current_namespace_there_is_no_state_in_one,
+    a_name_has_one_type_of_namespaces,
+    namespaces_that_look_alike_are_different,
+    state_in_namespaces_is_restored,
+    lists_of_namespaces_are_merged,
+    accumulators_of_namespaces_are_merged,
+    what_cannot_be_merged_is_refused,
+    the_keys_of_a_state_are_those_that_have_some,
+    the_pairs_of_key_and_namespace_are_those_that_have_state,
+    a_call_for_all_keys_leaves_the_current_key,
+    a_call_for_all_keys_leaves_the_batch,
+    a_key_listener_hears_of_every_key,
     without_a_current_key_there_is_no_state,
     a_handle_of_no_store_or_another_store_is_refused,
     a_key_of_a_foreign_key_group_is_refused,
@@ -75,8 +119,12 @@ suite! { $
     a_snapshot_does_not_have_what_was_removed,
     an_empty_state_has_a_snapshot,
     the_fate_of_a_checkpoint_changes_no_state,
+    a_snapshot_that_is_given_up_leaves_the_state,
+    a_snapshot_taken_while_the_state_grows_is_whole,
     a_restored_state_goes_on,
     state_moves_with_its_key_groups,
+    state_of_every_kind_moves_with_its_key_groups,
+    a_state_that_one_subtask_registered_is_restored_by_all,
     a_state_that_nobody_registers_goes_on_unchanged,
     the_order_of_registration_does_not_matter,
     a_table_without_entries_goes_on,
@@ -86,6 +134,7 @@ suite! { $
     a_key_group_of_another_subtask_is_not_restored,
     a_damaged_stream_is_an_error,
     a_damaged_value_is_an_error,
+    a_damaged_list_is_an_error,
     bytes_are_kept_under_their_whole_address,
     an_empty_value_is_a_value,
     reading_appends_to_what_is_there,

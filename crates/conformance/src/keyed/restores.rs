@@ -1,15 +1,15 @@
 //! Cases: a state goes on from a snapshot, at any parallelism, or says why it cannot.
 
-use highwater_state_api::{KeyGroup, KeyGroupRange, KeyedState, StateError, StateKind};
+use highwater_state_api::{KeyGroup, KeyGroupRange, KeyedState, ListStateDescriptor, StateError, StateKind};
 
 use super::harness::{
-    BackendFactory, Snapshot, all_groups, expected_values, freeze, group_of, map, max_parallelism, select, set_values,
-    try_map, try_value, value, values, with_every_cache,
+    BackendFactory, Snapshot, all_groups, expected_values, freeze, group_of, list, map, max_parallelism, select,
+    set_values, store, try_map, try_value, value, values, with_every_cache,
 };
 
 const KEYS: u64 = 200;
 
-/// Values and maps are there after a restore, can be changed, and are there after the next one.
+/// Contract: B41. Values and maps are there after a restore, can be changed, and are there after the next one.
 pub fn a_restored_state_goes_on(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<String>();
@@ -31,43 +31,7 @@ pub fn a_restored_state_goes_on(factory: BackendFactory<'_>) {
     });
 }
 
-fn ranges(parallelism: u32) -> Vec<KeyGroupRange> {
-    (0..parallelism).map(|subtask| max_parallelism().range_of(subtask, parallelism)).collect()
-}
-
-/// One subtask, then three, then two: every key is in the subtask that owns its group, and only there.
-pub fn state_moves_with_its_key_groups(factory: BackendFactory<'_>) {
-    with_every_cache(factory, |bench| {
-        let mut state = bench.open::<u64>();
-        set_values(&mut state, "count", KEYS, 0);
-        let mut snapshots = vec![Snapshot::of(&mut state)];
-        let mut changes = 0;
-        for parallelism in [3, 2, 16, 1] {
-            changes += 1;
-            let mut next = Vec::new();
-            let mut entries = 0;
-            for range in ranges(parallelism) {
-                let mut state = bench.restored_range::<u64>(range, &snapshots.iter().collect::<Vec<_>>());
-                let count = value::<u64>(&mut state, "count");
-                for key in (0..KEYS).filter(|key| range.contains(group_of(key))) {
-                    select(&mut state, &key);
-                    let seen = count.modify(&mut state, |count| {
-                        *count = count.map(|count| count + 1);
-                        *count
-                    });
-                    assert_eq!(seen.unwrap(), Some(key * 10 + changes), "key {key} at parallelism {parallelism}");
-                }
-                let snapshot = Snapshot::written(&mut freeze(&mut state, 1), range);
-                entries += snapshot.entries().len() as u64;
-                next.push(snapshot);
-            }
-            assert_eq!(entries, KEYS, "at parallelism {parallelism}");
-            snapshots = next;
-        }
-    });
-}
-
-/// A state that the new program does not register is in every later snapshot, and can be registered again.
+/// Contract: B58. A state that the new program does not register is in every later snapshot, and can be registered again.
 pub fn a_state_that_nobody_registers_goes_on_unchanged(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -122,7 +86,7 @@ pub fn the_order_of_registration_does_not_matter(factory: BackendFactory<'_>) {
     });
 }
 
-/// A table goes on to exist, with its schema, in a subtask that restores no entry of it.
+/// Contract: B57. A table goes on to exist, with its schema, in a subtask that restores no entry of it.
 pub fn a_table_without_entries_goes_on(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -135,7 +99,7 @@ pub fn a_table_without_entries_goes_on(factory: BackendFactory<'_>) {
     });
 }
 
-/// A restored state is used as what it was written as, or the registration names it and says what differs.
+/// Contract: D97. A restored state is used as what it was written as, or the registration names it and says what differs.
 pub fn a_restored_state_is_not_taken_for_another_kind_or_schema(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -272,6 +236,45 @@ pub fn a_damaged_value_is_an_error(factory: BackendFactory<'_>) {
         for value in [&[][..], &[1, 2, 3], &[0; 9]] {
             let error = read(value).expect_err("damaged bytes were taken for a value");
             assert!(error.to_string().contains("\"count\""), "{error}");
+        }
+    });
+}
+
+/// A chunk of a list whose position or elements are damaged is an error: at the restore, at the registration, or when the
+/// list is read.
+pub fn a_damaged_list_is_an_error(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        let events = list::<u64>(&mut state, "events");
+        select(&mut state, &1u64);
+        events.add_all(&mut state, [1, 2]).unwrap();
+        let snapshot = Snapshot::of(&mut state);
+        let group = group_of(&1u64);
+        let key = 1u64.to_le_bytes();
+        let element = |number: u64| [&[8], &number.to_le_bytes()[..]].concat();
+        let good = [element(1), element(2)].concat();
+        let position = 0u64.to_be_bytes();
+        for (map_key, chunk) in [
+            (&position[..7], &good[..]),
+            (&[], &good),
+            (&position, &good[..17]),
+            (&position, &[]),
+            (&position, &[&good[..], &[9, 0]].concat()),
+            (&position, &[7, 0, 0, 0, 0, 0, 0, 0]),
+        ] {
+            let mut stream = Vec::from(0u16.to_le_bytes());
+            let entry = [&[8], &key[..], &[0, map_key.len() as u8], map_key, &[chunk.len() as u8], chunk].concat();
+            stream.extend((entry.len() as u64).to_le_bytes());
+            stream.extend(entry);
+            let damaged = Snapshot { groups: [(group, stream.into())].into(), ..snapshot.clone() };
+            let mut state = bench.open::<u64>();
+            let read = damaged.restore(&mut state, all_groups()).and_then(|()| {
+                let events = store(&mut state).get_list_state(&ListStateDescriptor::<u64>::new("events"))?;
+                select(&mut state, &1u64);
+                events.get(&mut state)
+            });
+            let is_named = matches!(read, Err(StateError::Damaged(_) | StateError::Serializer { .. }));
+            assert!(is_named, "position {map_key:?}, chunk {chunk:?}: {read:?}");
         }
     });
 }

@@ -1,6 +1,6 @@
 //! Cases: a snapshot is of one moment, whatever happens meanwhile.
 
-use highwater_state_api::{CheckpointId, KeyGroup, KeyedState, TableMeta};
+use highwater_state_api::{CheckpointId, KeyGroup, KeyedState, StateError, TableMeta};
 
 use super::harness::{
     BackendFactory, Snapshot, all_groups, expected_values, freeze, group_of, map, select, set_values, value, values,
@@ -10,7 +10,7 @@ use crate::threads::beside;
 
 const KEYS: u64 = 200;
 
-/// Updates, new keys, removals and new states after the freeze do not show.
+/// Contract: B41, B43. Updates, new keys, removals and new states after the freeze do not show.
 pub fn a_snapshot_does_not_see_later_changes(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -51,7 +51,7 @@ fn assert_same(expected: &Snapshot, found: &Snapshot) {
     assert_eq!(expected.entries(), found.entries());
 }
 
-/// Each of several open snapshots keeps its moment, in whatever order they are written and dropped.
+/// Contract: B46. Each of several open snapshots keeps its moment, in whatever order they are written and dropped.
 pub fn several_snapshots_can_be_open_at_once(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
@@ -145,7 +145,7 @@ pub fn a_snapshot_has_every_entry_once(factory: BackendFactory<'_>) {
         // With fixed-width integers the bytes of a number are the number.
         let bytes = |number: u64| number.to_le_bytes().to_vec();
         for key in 0..KEYS {
-            let at = |name: &str, map_key| (name.to_owned(), group_of(&key), bytes(key), map_key);
+            let at = |name: &str, map_key| (name.to_owned(), group_of(&key), bytes(key), Vec::new(), map_key);
             expected.push((at("count", Vec::new()), bytes(key * 10 + 2)));
             expected.extend((0..key % 3).map(|entry| (at("seen", bytes(entry)), bytes(2))));
         }
@@ -194,7 +194,7 @@ pub fn a_snapshot_does_not_have_what_was_removed(factory: BackendFactory<'_>) {
     });
 }
 
-/// Without entries there is still what was registered.
+/// Contract: B42, B57. Without entries there is still what was registered.
 pub fn an_empty_state_has_a_snapshot(factory: BackendFactory<'_>) {
     fn names(tables: &[TableMeta]) -> Vec<&str> {
         tables.iter().map(|table| table.name.as_str()).collect()
@@ -230,6 +230,60 @@ pub fn the_fate_of_a_checkpoint_changes_no_state(factory: BackendFactory<'_>) {
             state.confirmed(CheckpointId(round));
             let mut restored = bench.restored::<u64>(&snapshot);
             assert_eq!(values(&mut restored, "count", KEYS), expected_values(KEYS, round));
+        }
+    });
+}
+
+/// Contract: B44, B45. A snapshot that is given up, whole or in the middle of a group, or that could not be written, leaves
+/// the state and the next snapshot as they would have been.
+pub fn a_snapshot_that_is_given_up_leaves_the_state(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        for round in 0..6u64 {
+            set_values(&mut state, "count", KEYS, round);
+            let mut frozen = freeze(&mut state, round + 1);
+            match round % 3 {
+                0 => {}
+                1 => drop(write_group(&mut frozen, KeyGroup(0))),
+                _ => {
+                    let mut entries = 0;
+                    let outcome = frozen.content.visit_key_group(KeyGroup(1), &mut |_| {
+                        entries += 1;
+                        let full = || StateError::Backend("the disk is full".into());
+                        if entries < 3 { Ok(()) } else { Err(full()) }
+                    });
+                    assert!(matches!(outcome, Err(StateError::Backend(_))), "{outcome:?}");
+                    assert_eq!(entries, 3, "nothing is visited after an error");
+                }
+            }
+            set_values(&mut state, "count", KEYS / 2, 1_000);
+            drop(frozen);
+            state.end_batch().unwrap();
+            let mut expected = expected_values(KEYS, round);
+            expected[..KEYS as usize / 2].copy_from_slice(&expected_values(KEYS / 2, 1_000));
+            assert_eq!(values(&mut state, "count", KEYS), expected);
+            let mut restored = bench.restored::<u64>(&Snapshot::of(&mut state));
+            assert_eq!(values(&mut restored, "count", KEYS), expected);
+        }
+    });
+}
+
+/// Contract: B48. Taken again and again while the number of keys grows from nothing to thousands.
+pub fn a_snapshot_taken_while_the_state_grows_is_whole(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        let count = value::<u64>(&mut state, "count");
+        let mut open = Vec::new();
+        for key in 0..3_000u64 {
+            select(&mut state, &key);
+            count.update(&mut state, key).unwrap();
+            if key % 300 == 299 {
+                open.push((key + 1, freeze(&mut state, key)));
+            }
+        }
+        for (keys, mut frozen) in open {
+            let entries = Snapshot::written(&mut frozen, all_groups()).entries();
+            assert_eq!(entries.len() as u64, keys);
         }
     });
 }

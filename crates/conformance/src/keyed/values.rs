@@ -1,11 +1,14 @@
 //! Cases: one value a key.
 
-use highwater_state_api::KeyHasher;
+use highwater_state_api::{KeyHasher, ValueStateDescriptor};
 use serde::{Deserialize, Serialize};
 
-use super::harness::{BackendFactory, expected_values, select, set_values, value, values, with_every_cache};
+use super::harness::{
+    BackendFactory, Snapshot, Unwritable, all_groups, assert_unwritable, expected_values, freeze, select, set_values,
+    store, unwritable_after_restore, value, values, with_every_cache,
+};
 
-/// Absent is `None`, before and after other keys have values.
+/// Contract: A1, A2. Absent is `None`, before and after other keys have values.
 pub fn a_value_is_absent_until_it_is_set(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<String>();
@@ -24,7 +27,7 @@ pub fn a_value_is_absent_until_it_is_set(factory: BackendFactory<'_>) {
     });
 }
 
-/// A value that looks like nothing is a value, also after a batch has ended.
+/// Contract: A5. Field case: R61. A value that looks like nothing is a value, also after a batch has ended.
 pub fn zero_false_empty_and_unit_are_values(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<String>();
@@ -98,7 +101,7 @@ pub fn a_value_is_replaced_changed_and_cleared(factory: BackendFactory<'_>) {
     });
 }
 
-/// Hundreds of keys, more than any small cache holds, each with its own value.
+/// Contract: A2. Hundreds of keys, more than any small cache holds, each with its own value.
 pub fn keys_do_not_share_values(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -115,7 +118,7 @@ pub fn keys_do_not_share_values(factory: BackendFactory<'_>) {
     });
 }
 
-/// Keys that are the same when their parts are joined, or when they are cut short.
+/// Contract: A36. Field case: R77. Keys that are the same when their parts are joined, or when they are cut short.
 pub fn keys_that_look_alike_are_different(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<(String, String)>();
@@ -222,6 +225,88 @@ pub fn values_of_any_shape_and_size_are_kept(factory: BackendFactory<'_>) {
         for (key, expected) in payments.into_iter().enumerate() {
             select(&mut state, &(key as u64));
             assert!(payment.value(&mut state).unwrap() == Some(expected), "payment {key} differs");
+        }
+    });
+}
+
+/// Contract: A1, A4. The default stands for an absent value; it is no value, and nobody can change it.
+pub fn a_default_stands_for_an_absent_value(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        let descriptor = ValueStateDescriptor::new("greeting").with_default("Hello".to_owned());
+        let greeting = store(&mut state).get_state(&descriptor).unwrap();
+        for key in [1u64, 2] {
+            select(&mut state, &key);
+            greeting.value(&mut state).unwrap().unwrap().push_str(", changed");
+            assert_eq!(greeting.value(&mut state).unwrap(), Some("Hello".to_owned()));
+            assert_eq!(greeting.modify(&mut state, |greeting| greeting.clone()).unwrap(), None);
+            greeting.update(&mut state, "1".into()).unwrap();
+            assert_eq!(greeting.value(&mut state).unwrap(), Some("1".to_owned()));
+            greeting.clear(&mut state).unwrap();
+            assert_eq!(greeting.value(&mut state).unwrap(), Some("Hello".to_owned()));
+        }
+        assert!(state.keys::<u64, ()>(greeting.slot(), &()).unwrap().is_empty());
+    });
+}
+
+/// Contract: A3. A value that was changed to `None`, or cleared, is no entry any more.
+pub fn a_value_that_is_gone_has_no_entry(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        let count = value::<u64>(&mut state, "count");
+        for key in 0..3u64 {
+            select(&mut state, &key);
+            count.update(&mut state, key).unwrap();
+        }
+        select(&mut state, &0u64);
+        count.modify(&mut state, |count| *count = None).unwrap();
+        select(&mut state, &1u64);
+        count.clear(&mut state).unwrap();
+        assert_eq!(state.keys::<u64, ()>(count.slot(), &()).unwrap(), [2]);
+        assert_eq!(Snapshot::of(&mut state).entries().len(), 1);
+        select(&mut state, &0u64);
+        assert_eq!(count.value(&mut state).unwrap(), None);
+    });
+}
+
+/// Contract: A40, B49. What was read is the reader's own; what `modify` changes is stored.
+pub fn a_value_that_was_read_is_a_copy(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        let words = value::<Vec<String>>(&mut state, "words");
+        select(&mut state, &1u64);
+        words.update(&mut state, vec!["a".into()]).unwrap();
+        let mut frozen = freeze(&mut state, 1);
+        select(&mut state, &1u64);
+        words.value(&mut state).unwrap().unwrap().push("lost".into());
+        assert_eq!(words.value(&mut state).unwrap().unwrap(), ["a"]);
+        let push = |words: &mut Option<Vec<String>>| words.get_or_insert_default().push("b".into());
+        words.modify(&mut state, push).unwrap();
+        state.end_batch().unwrap();
+        select(&mut state, &1u64);
+        assert_eq!(words.value(&mut state).unwrap().unwrap(), ["a", "b"]);
+        let mut restored = bench.restored::<u64>(&Snapshot::written(&mut frozen, all_groups()));
+        let words = value::<Vec<String>>(&mut restored, "words");
+        select(&mut restored, &1u64);
+        assert_eq!(words.value(&mut restored).unwrap().unwrap(), ["a"]);
+    });
+}
+
+/// A value that cannot be written is an error that names the state, and the value is as it was.
+pub fn a_value_that_cannot_be_written_leaves_the_state(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        for call in 0..2 {
+            let mut state = unwritable_after_restore(bench, |state| {
+                value::<Unwritable>(state, "latest").update(state, Unwritable::good(1)).unwrap();
+            });
+            let latest = value::<Unwritable>(&mut state, "latest");
+            select(&mut state, &1u64);
+            let outcome = match call {
+                0 => latest.update(&mut state, Unwritable::bad()),
+                _ => latest.modify(&mut state, |latest| *latest = Some(Unwritable::bad())),
+            };
+            assert_unwritable("latest", outcome);
+            assert_eq!(latest.value(&mut state).unwrap(), Some(Unwritable::good(1)));
         }
     });
 }

@@ -85,8 +85,7 @@ impl KeyedState {
             None => size_of::<N>() == 0,
         };
         if !is_of_type {
-            let state = self.rows.tables[usize::from(state.column)].meta.name.clone();
-            return Err(StateError::OtherNamespaceType { state });
+            return Err(self.other_namespace_type::<N>(state));
         }
         if self.is_cache { self.for_each_key_in_bytes(state, visit) } else { self.for_each_key_in_rows(state, visit) }
     }

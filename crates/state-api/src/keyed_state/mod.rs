@@ -235,8 +235,7 @@ impl KeyedState {
         let slot = state.slot();
         self.check(slot)?;
         if slot.space != RowSpace::KEYS {
-            let state = self.rows.tables[usize::from(slot.column)].meta.name.clone();
-            return Err(StateError::OtherNamespaceType { state });
+            return Err(self.other_namespace_type::<()>(slot));
         }
         // Also finds out before anything is visited whether the keys are of this type.
         let serializer = key_rows::serializer::<K>(&mut *self.rows.keys.column)?;
@@ -365,8 +364,9 @@ impl KeyedState {
                     Some(known) if (**known).type_id() != (*column).type_id() => {
                         return Err(StateError::OtherType { state: name.to_owned() });
                     }
+                    // Namespaces of two Rust types of one schema.
                     Some(_) if known.space != space => {
-                        return Err(StateError::OtherNamespaceType { state: name.to_owned() });
+                        return Err(StateError::OtherType { state: name.to_owned() });
                     }
                     Some(_) => {}
                     None => self.rows.attach(table, meta, space, column)?,

@@ -60,8 +60,17 @@ impl KeyedState {
         match space {
             Some(space) => Ok(Some((space, self.rows.namespaces[space].row(self.current, namespace)))),
             None if size_of::<N>() == 0 => Ok(None),
-            None => Err(StateError::OtherNamespaceType { state: "every state in namespaces".to_owned() }),
+            None => {
+                let namespace = std::any::type_name::<N>();
+                Err(StateError::OtherNamespaceType { state: "none of the states".to_owned(), namespace })
+            }
         }
+    }
+
+    #[cold]
+    pub(super) fn other_namespace_type<N>(&self, state: Slot) -> StateError {
+        let name = &self.rows.tables[usize::from(state.column)].meta.name;
+        StateError::OtherNamespaceType { state: format!("state {name:?}"), namespace: std::any::type_name::<N>() }
     }
 
     /// Merges the state of the source namespaces of the current key into that of the target, and removes it from them.
@@ -78,7 +87,7 @@ impl KeyedState {
             return Err(StateError::NotMergeable { state: name.clone(), kind });
         }
         if state.space.index().is_none_or(|index| self.rows.namespaces[index].typed::<N>().is_none()) {
-            return Err(StateError::OtherNamespaceType { state: name.clone() });
+            return Err(self.other_namespace_type::<N>(state));
         }
         let mut row_of = |namespace| self.namespace_row(namespace).map(|row| row.map_or(NO_ROW, |(_, row)| row));
         let target = row_of(target)?;
