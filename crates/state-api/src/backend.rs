@@ -163,6 +163,19 @@ pub trait StateBackend: Send + Sync + fmt::Debug {
     ) -> Result<Box<dyn KeyedStateBackend>, StateError>;
 }
 
+impl<B: StateBackend + ?Sized> StateBackend for Arc<B> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn create_keyed_backend(
+        &self,
+        parameters: &KeyedBackendParameters,
+    ) -> Result<Box<dyn KeyedStateBackend>, StateError> {
+        (**self).create_keyed_backend(parameters)
+    }
+}
+
 /// A state backend and the checkpoint storage that goes with it: the form in which presets such as
 /// `FsStateBackend` are handed to a job.
 #[derive(Debug, Clone)]

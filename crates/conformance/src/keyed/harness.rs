@@ -60,7 +60,11 @@ pub(super) fn group_of<K: Key>(key: &K) -> KeyGroup {
     max_parallelism().group_of(KeyHasher::default().hash(key).unwrap())
 }
 
-impl Bench<'_> {
+impl<'f> Bench<'f> {
+    pub(super) fn new(factory: BackendFactory<'f>, cached_rows_max: usize) -> Self {
+        Self { factory, cached_rows_max }
+    }
+
     /// An empty state of all key groups.
     pub(super) fn open<K: Key>(&self) -> KeyedState {
         self.open_range::<K>(all_groups())

@@ -10,10 +10,13 @@ use crate::{Key, StateError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyListenerId(u64);
 
+/// Called with a key, whose type was checked at the registration.
+type Listener = Box<dyn FnMut(&dyn Any) + Send>;
+
 /// The listeners of a store.
 #[derive(Default)]
 pub(super) struct KeyListeners {
-    listeners: Vec<(KeyListenerId, Box<dyn FnMut(&dyn Any) + Send>)>,
+    listeners: Vec<(KeyListenerId, Listener)>,
     next: u64,
 }
 

@@ -24,8 +24,6 @@ mod value_column;
 #[cfg(test)]
 pub(crate) mod fixture_test;
 #[cfg(test)]
-mod model_test;
-#[cfg(test)]
 mod snapshot_test;
 
 use std::any::Any;
