@@ -7,6 +7,8 @@ mod cargo;
 mod chaos;
 mod check;
 mod ci;
+mod code;
+mod finding;
 mod fix;
 mod sim;
 mod stages;
