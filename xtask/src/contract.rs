@@ -5,6 +5,7 @@ mod document;
 mod verdict;
 
 use std::fs;
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -35,13 +36,15 @@ impl Command for ContractCommand {
                 bail!("there is no group {name}; {} lists them", document::FOLDER);
             }
         }
-        print!("{}", verdict.summary());
+        let mut listing = verdict.summary();
         for group in groups {
             if self.groups.is_empty() || self.groups.iter().any(|name| is_called(group.letter, name)) {
                 let state = if group.finished { "finished" } else { "open" };
-                print!("\n{} {}, {state}\n{}", group.letter, group.title, verdict.numbers(group));
+                listing.push_str(&format!("\n{} {}, {state}\n{}", group.letter, group.title, verdict.numbers(group)));
             }
         }
+        // Not `print!`: whoever reads the first lines only closes the pipe, and that is no reason to panic.
+        std::io::stdout().write_all(listing.as_bytes())?;
         read.report()?;
         Ok(ExitCode::SUCCESS)
     }
