@@ -272,7 +272,7 @@ fn steps() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Contract: A2, B41, B46, B47, F128.
+    /// Contract: A1, A2, A3, A4, A5, A22, B41, B46, B47, F128.
     #[test]
     fn keyed_state_agrees_with_a_map(
         held in ways(),
