@@ -11,6 +11,7 @@ use support::flights::FlightsRun;
 
 keyed_backend_conformance!(backend::BTreeStateBackend::default);
 
+/// Contract: R326.
 #[test]
 fn flights_are_golden_after_kills_and_changes_of_parallelism() {
     let run = FlightsRun::of_example("custom_backend");

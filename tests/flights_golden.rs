@@ -70,6 +70,7 @@ fn fs_at_parallelism_4() {
     golden_with_many_checkpoints("fs", 4);
 }
 
+/// Contract: R326.
 #[test]
 fn a_killed_job_goes_on_at_another_parallelism() {
     let run = FlightsRun::of_example("flights");

@@ -234,6 +234,7 @@ fn rows(sent: &[Vec<u8>]) -> Vec<String> {
     records.flatten().collect()
 }
 
+/// Contract: F128, S330.
 #[test]
 fn a_chain_is_all_that_a_foreign_host_needs() {
     let mut host = Host::start(2, &Saved::new());

@@ -7,6 +7,7 @@ use crate::support::{assert_counted, count, environment, storage, wait_for_check
 
 const NUMBERS: u64 = 4_000;
 
+/// Contract: F128, O273.
 #[test]
 fn up_and_down() {
     let storage = storage();
@@ -39,6 +40,7 @@ fn up_and_down() {
     assert_counted(&records, NUMBERS);
 }
 
+/// Contract: F130, F131.
 #[test]
 fn the_number_of_key_groups_of_the_first_start_stays() {
     let storage = storage();

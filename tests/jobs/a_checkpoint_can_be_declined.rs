@@ -54,6 +54,7 @@ fn and_the_job_goes_on() {
     assert_eq!(found, (0..1_000).collect::<Vec<u64>>());
 }
 
+/// Contract: L226.
 #[test]
 fn and_too_many_refusals_end_the_attempt() {
     let records = CollectedRecords::default();

@@ -121,6 +121,7 @@ fn all() -> Vec<u64> {
     (0..NUMBERS).collect()
 }
 
+/// Contract: R314.
 #[test]
 fn when_it_fails_now_and_then() {
     let (visible, result) = run(false, |commits, _| commits % 5 == 0);
@@ -128,6 +129,7 @@ fn when_it_fails_now_and_then() {
     assert_eq!(result.status.restarts, 0, "a commit that may be tried again costs no restart");
 }
 
+/// Contract: R314, R315.
 #[test]
 fn when_it_fails_for_one_subtask_also_after_a_restart() {
     // When the task fails, a transaction of subtask 1 waits to be tried again. In the next attempt it still fails for a

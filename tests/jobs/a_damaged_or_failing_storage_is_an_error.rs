@@ -82,6 +82,7 @@ fn when_the_metadata_of_the_checkpoint_is_changed() {
     assert_eq!(records.len(), committed, "the job started although its checkpoint is damaged");
 }
 
+/// Contract: M243.
 #[test]
 fn while_checkpoints_are_taken_it_only_costs_checkpoints() {
     let faults = Faults::default();

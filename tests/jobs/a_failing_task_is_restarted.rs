@@ -28,6 +28,7 @@ fn run_with_one_failure(parallelism: u32, fail: fn() -> Result<()>) {
     assert_counted(&records, NUMBERS);
 }
 
+/// Contract: O273.
 #[test]
 fn after_an_error() {
     for parallelism in [1, 3] {
@@ -35,11 +36,13 @@ fn after_an_error() {
     }
 }
 
+/// Contract: O273.
 #[test]
 fn after_a_panic() {
     run_with_one_failure(2, || panic!("as planned"));
 }
 
+/// Contract: O276.
 #[test]
 fn until_the_restart_strategy_gives_up() {
     let env = environment("hopeless", storage());

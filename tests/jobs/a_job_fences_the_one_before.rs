@@ -11,6 +11,7 @@ use crate::support::{assert_counted, count, environment, storage, wait_for_check
 
 const NUMBERS: u64 = 6_000;
 
+/// Contract: O288.
 #[test]
 fn and_goes_on_where_it_was() {
     let storage = storage();

@@ -54,6 +54,7 @@ fn two_steps_with_the_same_uid() {
     assert_eq!(refusal(&env), r#"two steps have the uid "same""#);
 }
 
+/// Contract: F125.
 #[test]
 fn a_parallelism_out_of_range() {
     for (parallelism, message) in [(0, "parallelism 0 is outside 1..=128"), (9, "parallelism 9 is outside 1..=8")] {
@@ -72,6 +73,7 @@ fn a_parallelism_out_of_range() {
     assert_eq!(refusal(&env), "max parallelism 40000 is outside 1..=32768");
 }
 
+/// Contract: A29, O282.
 #[test]
 fn state_of_the_same_name_and_another_kind() {
     #[derive(Default)]

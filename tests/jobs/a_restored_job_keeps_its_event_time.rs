@@ -85,6 +85,7 @@ fn run(parallelism: u32, fail_at: u64) -> (Vec<(i64, u64)>, JobResult) {
     (windows, result)
 }
 
+/// Contract: S330, S331.
 #[test]
 fn whatever_the_moment_of_the_failure() {
     for (parallelism, fail_at) in [(1, u64::MAX), (1, 700), (2, 1_005), (3, 1_500), (2, 1_999)] {

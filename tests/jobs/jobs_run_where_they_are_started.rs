@@ -18,6 +18,7 @@ async fn inside_a_tokio_runtime() {
     assert_counted(&records, 1_000);
 }
 
+/// Contract: P293.
 #[test]
 fn without_periodic_checkpoints_the_last_rows_are_committed() {
     let env = StreamExecutionEnvironment::new("bounded");
@@ -29,6 +30,7 @@ fn without_periodic_checkpoints_the_last_rows_are_committed() {
     assert_counted(&records, 10);
 }
 
+/// Contract: P289.
 #[test]
 fn with_a_source_that_ends_long_before_the_other() {
     let env = environment("uneven", storage());

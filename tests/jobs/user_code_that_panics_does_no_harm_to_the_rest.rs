@@ -46,6 +46,7 @@ impl KeyedProcessFunction<u64, u64> for Keeps {
     }
 }
 
+/// Contract: L234.
 #[test]
 fn while_a_snapshot_is_written_it_declines_the_checkpoint() {
     let env = environment("grumpy", storage());

@@ -1,4 +1,4 @@
-//! `cargo xtask check`: format, lints, documentation and tidiness, with warnings denied. Never writes a source file.
+//! `cargo xtask check`: format, lints, documentation, tidiness and contract, with warnings denied. Never writes a source file.
 
 use std::process::ExitCode;
 
@@ -6,9 +6,9 @@ use anyhow::Result;
 
 use crate::cargo::{cargo, run};
 use crate::stages::Stages;
-use crate::{Command, tidy};
+use crate::{Command, contract, tidy};
 
-/// Check format, lints, documentation and tidiness; write nothing
+/// Check format, lints, documentation, tidiness and the contract; write nothing
 #[derive(clap::Args)]
 pub(crate) struct Check {}
 
@@ -25,6 +25,7 @@ impl Command for Check {
 pub(crate) fn check(stages: &mut Stages) {
     stages.run("fmt", || run(&mut cargo(&["fmt", "--all", "--", "--check"])));
     stages.run("tidy", tidy::tidy);
+    stages.run("contract", contract::contract);
     stages.run("clippy", || {
         run(&mut cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     });

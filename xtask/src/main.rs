@@ -7,6 +7,9 @@ mod cargo;
 mod chaos;
 mod check;
 mod ci;
+mod code;
+mod contract;
+mod finding;
 mod fix;
 mod sim;
 mod stages;
@@ -22,6 +25,7 @@ const COMMANDS: &[Entry] = &[
     Entry::of::<fix::Fix>("fix"),
     Entry::of::<test::Test>("test"),
     Entry::of::<tidy::Tidy>("tidy"),
+    Entry::of::<contract::ContractCommand>("contract"),
     Entry::of::<sim::Sim>("sim"),
     Entry::of::<chaos::Chaos>("chaos"),
     Entry::of::<ci::Ci>("ci"),

@@ -2,21 +2,20 @@
 
 mod allowed;
 mod banned;
-mod code;
 mod floors;
 mod places;
 mod shape;
 
-use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::process::{Command as Process, ExitCode};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::Command;
 use crate::cargo::root;
-use code::Code;
+use crate::code::Code;
+use crate::finding::{self, Finding};
 
 /// Check floors, file shape, banned calls and machine-bound paths
 #[derive(clap::Args)]
@@ -26,28 +25,6 @@ impl Command for Tidy {
     fn run(self) -> Result<ExitCode> {
         tidy()?;
         Ok(ExitCode::SUCCESS)
-    }
-}
-
-/// Something to put right.
-#[derive(Debug, PartialEq)]
-struct Finding {
-    path: String,
-    line: usize,
-    what: String,
-    instead: String,
-}
-
-impl Finding {
-    fn new(path: &str, line: usize, what: impl Into<String>, instead: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line, what: what.into(), instead: instead.into() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, line, what, instead } = self;
-        write!(f, "{path}:{line}: {what} — {instead}")
     }
 }
 
@@ -69,18 +46,11 @@ pub(crate) fn tidy() -> Result<()> {
     }
     findings.extend(banned::check_allowed(allowed::ALLOWED, &files, &uses));
 
-    findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
-    for finding in &findings {
-        println!("{finding}");
-    }
-    if !findings.is_empty() {
-        bail!("{} findings", findings.len());
-    }
-    Ok(())
+    finding::report(findings)
 }
 
 /// The files of the project, also those not yet added, with `/` between folders.
-fn files(root: &Path) -> Result<Vec<String>> {
+pub(crate) fn files(root: &Path) -> Result<Vec<String>> {
     // A clone may belong to another user than the one who runs this; listing its files is harmless.
     let listing = Process::new("git")
         .args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -118,12 +88,6 @@ fn walk(folder: &Path, prefix: &str, files: &mut Vec<String>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_finding_says_where_what_and_what_to_do_instead() {
-        let finding = Finding::new("crates/sim/src/lib.rs", 7, "`HashMap` iterates in random order", "use BTreeMap");
-        assert_eq!(finding.to_string(), "crates/sim/src/lib.rs:7: `HashMap` iterates in random order — use BTreeMap");
-    }
 
     #[test]
     fn an_archive_without_git_is_walked_without_what_was_built() {

@@ -138,6 +138,7 @@ const LACKS_THE_FIRST: &[Item] = &[Record, Barrier(2), Record, End];
 const LACKS_THE_SECOND: &[Item] = &[Record, Barrier(1), Record, Record, End];
 const REPEATS: &[Item] = &[Barrier(1), Record, Barrier(1), Record, Barrier(2), Barrier(1), Record, End];
 
+/// Contract: G134, G135, G139, G140, G146.
 #[test]
 fn with_all_barriers_every_checkpoint_is_aligned_in_every_order() {
     for channels in [
@@ -158,6 +159,7 @@ fn with_all_barriers_every_checkpoint_is_aligned_in_every_order() {
     }
 }
 
+/// Contract: G145.
 #[test]
 fn a_missing_or_repeated_barrier_breaks_no_promise() {
     let kinds = [WHOLE, ENDS_BETWEEN, LACKS_THE_FIRST, LACKS_THE_SECOND, REPEATS];
@@ -193,6 +195,7 @@ fn barrier(aligner: &mut Aligner, channel: usize, id: u64) -> Vec<AlignerAction>
     aligner.on_event(AlignerEvent::Barrier { channel, checkpoint: CheckpointId(id) })
 }
 
+/// Contract: G137, G144.
 #[test]
 fn a_newer_barrier_abandons_the_one_that_is_being_aligned() {
     let mut aligner = Aligner::new(3);
@@ -210,6 +213,7 @@ fn a_newer_barrier_abandons_the_one_that_is_being_aligned() {
     assert_eq!(aligner.aligning(), Some(CheckpointId(2)));
 }
 
+/// Contract: G135.
 #[test]
 fn the_snapshot_is_taken_before_any_channel_goes_on() {
     let mut aligner = Aligner::new(2);
@@ -220,6 +224,7 @@ fn the_snapshot_is_taken_before_any_channel_goes_on() {
     );
 }
 
+/// Contract: G143.
 #[test]
 fn a_checkpoint_that_was_aborted_before_its_barrier_blocks_nothing() {
     let mut aligner = Aligner::new(2);

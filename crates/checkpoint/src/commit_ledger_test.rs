@@ -30,6 +30,7 @@ fn two_checkpoints() -> CommitLedger<&'static str> {
     ledger
 }
 
+/// Contract: R311.
 #[test]
 fn nothing_is_committed_before_its_checkpoint_is_complete() {
     let mut ledger = two_checkpoints();
@@ -39,6 +40,7 @@ fn nothing_is_committed_before_its_checkpoint_is_complete() {
     assert_eq!(snapshot(&ledger), [(1, "a"), (1, "b"), (2, "c"), (4, "d")]);
 }
 
+/// Contract: R312, R313.
 #[test]
 fn completing_a_checkpoint_commits_it_and_earlier_ones_in_order() {
     let mut ledger = two_checkpoints();
@@ -68,6 +70,7 @@ fn one_commit_at_a_time_and_its_transaction_stays_until_it_is_known() {
     assert_eq!(ledger.next_commit(now(0)).map(|(_, transaction)| *transaction), Some("b"));
 }
 
+/// Contract: R314, R318.
 #[test]
 fn a_commit_that_failed_is_tried_again_later_and_holds_back_what_follows() {
     let mut ledger = two_checkpoints();
@@ -110,6 +113,7 @@ fn an_answer_to_nothing_changes_nothing() {
     assert_eq!(ledger.states().next(), Some((id, TransactionState::Prepared, &"a")));
 }
 
+/// Contract: R315, R319.
 #[test]
 fn restored_transactions_are_committed_before_anything_new() {
     let restored = [(CheckpointId(7), "d"), (CheckpointId(5), "a"), (CheckpointId(5), "b"), (CheckpointId(9), "e")];

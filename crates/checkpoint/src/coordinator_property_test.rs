@@ -406,6 +406,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
 
+    /// Contract: J205, V359.
     #[test]
     fn whatever_happens_the_promises_hold_and_it_goes_on_afterwards(
         steps in prop::collection::vec(step(), 0..250),

@@ -14,6 +14,7 @@ fn complete(time: u64, checkpoint: u64, sequence: u64) -> String {
     format!("@{time}\n enumerated {checkpoint}\n ack {checkpoint}\n written {checkpoint}\n appended {sequence}\n")
 }
 
+/// Contract: J194, J211, M247.
 #[test]
 fn a_checkpoint_completes() {
     assert_snapshot!(check(
@@ -47,6 +48,7 @@ fn the_first_checkpoint_waits_for_the_pause_if_it_is_longer() {
     ));
 }
 
+/// Contract: J191.
 #[test]
 fn the_pause_is_counted_from_the_last_completion_and_only_for_periodic_checkpoints() {
     let script = format!(
@@ -57,6 +59,7 @@ fn the_pause_is_counted_from_the_last_completion_and_only_for_periodic_checkpoin
     assert_snapshot!(check(CoordinatorConfig { interval_ms: Some(500), min_pause_ms: 1_500, ..config() }, &script));
 }
 
+/// Contract: J193.
 #[test]
 fn without_an_interval_only_requests_trigger() {
     assert_snapshot!(check(
@@ -74,6 +77,7 @@ fn without_an_interval_only_requests_trigger() {
     ));
 }
 
+/// Contract: J192.
 #[test]
 fn a_trigger_that_found_no_room_comes_as_soon_as_there_is_some() {
     assert_snapshot!(check(
@@ -90,6 +94,7 @@ fn a_trigger_that_found_no_room_comes_as_soon_as_there_is_some() {
     ));
 }
 
+/// Contract: J197, J199.
 #[test]
 fn a_decline_aborts() {
     assert_snapshot!(check(
@@ -108,6 +113,7 @@ fn a_decline_aborts() {
     ));
 }
 
+/// Contract: J204, L226, L227.
 #[test]
 fn only_failures_in_a_row_fail_the_attempt() {
     let script = format!(
@@ -117,6 +123,7 @@ fn only_failures_in_a_row_fail_the_attempt() {
     assert_snapshot!(check(CoordinatorConfig { tolerable_failures: 1, ..config() }, &script));
 }
 
+/// Contract: J206, L226.
 #[test]
 fn a_checkpoint_that_was_overtaken_has_not_failed() {
     assert_snapshot!(check(
@@ -132,6 +139,7 @@ fn a_checkpoint_that_was_overtaken_has_not_failed() {
     ));
 }
 
+/// Contract: J197, J204, J205.
 #[test]
 fn a_checkpoint_expires_in_every_phase_before_its_append() {
     assert_snapshot!(check(
@@ -162,6 +170,7 @@ fn a_checkpoint_expires_in_every_phase_before_its_append() {
     ));
 }
 
+/// Contract: J190, J200, M238.
 #[test]
 fn a_newer_checkpoint_subsumes_older_ones() {
     assert_snapshot!(check(
@@ -389,6 +398,7 @@ fn an_unknown_append_is_tried_again_under_its_number() {
     ));
 }
 
+/// Contract: M238, M239.
 #[test]
 fn what_is_no_longer_retained_goes() {
     let earlier = AttemptStart {
@@ -428,6 +438,7 @@ fn the_final_checkpoint_finishes_the_job() {
     ));
 }
 
+/// Contract: P294.
 #[test]
 fn a_checkpoint_from_before_the_end_is_not_final() {
     assert_snapshot!(check(
@@ -473,6 +484,7 @@ fn a_job_without_an_interval_still_takes_its_final_checkpoint() {
     assert_snapshot!(check(CoordinatorConfig { interval_ms: None, ..config() }, "@0 running\n@10 ended"));
 }
 
+/// Contract: J190, J207.
 #[test]
 fn the_end_discards_everything_but_what_the_log_decides() {
     assert_snapshot!(check(

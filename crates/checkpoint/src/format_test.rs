@@ -115,6 +115,7 @@ fn the_examples_of_the_format_texts_are_true() {
     assert_eq!(decode_metadata(&checkpoint).unwrap(), metadata());
 }
 
+/// Contract: T345.
 #[test]
 fn what_was_encoded_is_decoded() {
     let claim = LogRecord::Claim { nonce: u64::MAX, first_checkpoint: CheckpointId(u64::MAX) };
@@ -167,6 +168,7 @@ fn sealed(magic: &[u8; 8], payload: &[u8]) -> Vec<u8> {
     file
 }
 
+/// Contract: D94, Q299.
 #[test]
 fn an_error_says_what_was_expected_and_what_was_found() {
     let good = encode_log_record(&record()).unwrap();

@@ -23,6 +23,7 @@ fn error(records: Vec<(u64, LogRecord)>) -> LogError {
     LogView::replay(records, 1).unwrap_err()
 }
 
+/// Contract: M247.
 #[test]
 fn an_empty_log_is_that_of_a_job_that_was_never_started() {
     let view = LogView::replay(Vec::new(), 1).unwrap();
@@ -33,6 +34,7 @@ fn an_empty_log_is_that_of_a_job_that_was_never_started() {
     assert_eq!((start.attempt, start.next_sequence), (Attempt(1), 2));
 }
 
+/// Contract: M239, M240, M245.
 #[test]
 fn the_newest_completed_checkpoints_are_retained() {
     // 3 and 6 were deleted when they were no longer retained.
@@ -54,6 +56,7 @@ fn the_newest_completed_checkpoints_are_retained() {
     }
 }
 
+/// Contract: J190, M247, Q304.
 #[test]
 fn the_first_checkpoint_of_a_claim_is_larger_than_everything_known() {
     let first = |records: Vec<(u64, LogRecord)>, seen: Option<u64>| {
@@ -99,6 +102,7 @@ fn records_that_the_protocol_cannot_have_written_are_refused() {
     assert_snapshot!(errors.map(|error| error.to_string()).join("\n"));
 }
 
+/// Contract: T346.
 #[test]
 fn folders_of_earlier_attempts_that_are_not_retained_are_orphans() {
     let start = AttemptStart {

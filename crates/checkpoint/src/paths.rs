@@ -92,6 +92,7 @@ mod tests {
         ObjectPath::parse(text).unwrap()
     }
 
+    /// Contract: T337.
     #[test]
     fn paths_are_those_of_the_format_text() {
         let uid = OperatorUid::new("per-carrier").unwrap();

@@ -86,6 +86,7 @@ fn dealt(redistribution: Redistribution, old: &[&[&str]], parallelism: u32) -> V
 const A: &[&str] = &["A0", "A1", "A2"];
 const B: &[&str] = &["B0", "B1"];
 
+/// Contract: E107, E108.
 #[test]
 fn a_split_list_is_dealt_in_consecutive_runs() {
     let split = Redistribution::Split;
@@ -94,6 +95,7 @@ fn a_split_list_is_dealt_in_consecutive_runs() {
     assert_eq!(dealt(split, &[A, B], 4), ["s A0,A1", "s A2", "s B0", "s B1"]);
 }
 
+/// Contract: E109.
 #[test]
 fn at_the_same_parallelism_split_lists_stay_as_they_are() {
     assert_eq!(dealt(Redistribution::Split, &[A, &[]], 2), ["s A0,A1,A2", "s "]);
@@ -105,6 +107,7 @@ fn one_element_goes_to_one_subtask_and_the_others_know_of_the_list() {
     assert_eq!(dealt(Redistribution::Split, &[&["A0"]], 4), ["s A0", "s ", "s ", "s "]);
 }
 
+/// Contract: E111.
 #[test]
 fn who_comes_first_rotates_from_list_to_list() {
     let split = Redistribution::Split;
@@ -112,6 +115,7 @@ fn who_comes_first_rotates_from_list_to_list() {
     assert_eq!(shares(&restore(operator("op", vec![subtask]), 3)), ["s1 0,1|s2 4", "s1 2|s2 0,1", "s1 3|s2 2,3"]);
 }
 
+/// Contract: E112.
 #[test]
 fn a_union_list_goes_to_everyone_at_any_parallelism() {
     for parallelism in [1, 2, 3] {
@@ -132,6 +136,7 @@ fn subtasks_that_disagree_on_a_list_are_refused() {
     }
 }
 
+/// Contract: F131.
 #[test]
 fn keyed_state_goes_where_its_key_groups_go() {
     let max = groups(10);
@@ -170,6 +175,7 @@ fn at_the_same_parallelism_handles_go_one_to_one() {
     }
 }
 
+/// Contract: R321.
 #[test]
 fn readers_splits_go_back_to_the_enumerator_at_any_parallelism() {
     let reader = |splits: &[&str]| {
@@ -187,6 +193,7 @@ fn readers_splits_go_back_to_the_enumerator_at_any_parallelism() {
     }
 }
 
+/// Contract: S331.
 #[test]
 fn a_restored_watermark_is_ahead_of_nobodys() {
     let at = |watermark| OperatorSnapshot { watermark, ..OperatorSnapshot::default() };
@@ -211,6 +218,7 @@ fn an_operator_is_finished_only_if_all_of_it_was() {
     }
 }
 
+/// Contract: Q301.
 #[test]
 fn state_without_an_operator_is_refused_with_every_uid() {
     let metadata = metadata(vec![
@@ -239,6 +247,7 @@ fn a_new_operator_is_not_in_the_assignment() {
     assert!(assignment.operators.is_empty());
 }
 
+/// Contract: F131.
 #[test]
 fn another_max_parallelism_is_refused_with_both_numbers() {
     let metadata = metadata(vec![operator("op", vec![OperatorSnapshot::default()])]);
@@ -248,6 +257,7 @@ fn another_max_parallelism_is_refused_with_both_numbers() {
     assert_eq!(error.to_string(), "operator op: max parallelism is set to 256, its state was taken with 128");
 }
 
+/// Contract: F130.
 #[test]
 fn more_subtasks_than_key_groups_are_refused() {
     let metadata = metadata(vec![operator("op", vec![OperatorSnapshot::default()])]);
@@ -270,7 +280,8 @@ fn keys_placed_by_another_hash_are_refused() {
 }
 
 proptest! {
-    /// Scenario 115: nothing is lost, nothing is doubled, order is kept within a share, shares differ by one at most.
+    /// Nothing is lost, nothing is doubled, order is kept within a share, shares differ by one at most.
+    /// Contract: E115.
     #[test]
     fn dealing_keeps_every_element_once(
         old in prop::collection::vec(prop::collection::vec(0usize..9, 2), 1..6),

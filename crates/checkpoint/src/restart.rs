@@ -67,6 +67,7 @@ mod tests {
         Now { monotonic_ms, wall_clock_ms: 0 }
     }
 
+    /// Contract: O276.
     #[test]
     fn fixed_delay_restarts_as_often_as_it_was_told() {
         let mut restarter = Restarter::new(RestartStrategy::FixedDelay { attempts: 2, delay_ms: 1_000 });

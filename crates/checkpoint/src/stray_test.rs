@@ -24,6 +24,7 @@ fn with_state_at(mut acknowledgement: Acknowledgement, path: &str) -> Acknowledg
     acknowledgement
 }
 
+/// Contract: J195.
 #[test]
 fn a_repeated_acknowledgement_changes_nothing() {
     assert_snapshot!(run(
@@ -48,6 +49,7 @@ fn a_repeated_acknowledgement_changes_nothing() {
     ));
 }
 
+/// Contract: J197.
 #[test]
 fn state_of_an_aborted_checkpoint_is_deleted_even_after_its_folder() {
     assert_snapshot!(run(
@@ -64,6 +66,7 @@ fn state_of_an_aborted_checkpoint_is_deleted_even_after_its_folder() {
     ));
 }
 
+/// Contract: J196.
 #[test]
 fn unknown_subtasks_attempts_and_checkpoints_do_not_count() {
     assert_snapshot!(run(

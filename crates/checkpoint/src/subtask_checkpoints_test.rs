@@ -19,6 +19,7 @@ fn a_checkpoint_is_begun_and_completed() {
     assert_eq!(checkpoints.complete(id(1)), Ended { completed: Some(id(1)), aborted: vec![] });
 }
 
+/// Contract: G150.
 #[test]
 fn a_checkpoint_that_is_not_newer_is_not_begun() {
     let mut checkpoints = SubtaskCheckpoints::new(Some(id(4)));
@@ -65,6 +66,7 @@ fn completing_a_checkpoint_ends_older_ones() {
     assert_eq!(checkpoints.complete(id(4)), Ended { completed: Some(id(4)), aborted: vec![] });
 }
 
+/// Contract: O285.
 #[test]
 fn completions_are_reported_in_ascending_order_and_once() {
     let mut checkpoints = SubtaskCheckpoints::new(Some(id(5)));

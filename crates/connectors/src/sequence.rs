@@ -193,6 +193,7 @@ mod tests {
         assert_eq!(read_all(&SequenceSource::new(u64::MAX - 4..)).unwrap(), last);
     }
 
+    /// Contract: R325.
     #[test]
     fn it_continues_exactly_after_every_record() {
         for splits in [1, 3] {

@@ -232,6 +232,7 @@ where
     }
 }
 
+/// Contract: R311, R315.
 #[test]
 fn the_file_sink_of_lines_does_it_all() {
     check(|_, case| {
@@ -241,6 +242,7 @@ fn the_file_sink_of_lines_does_it_all() {
     });
 }
 
+/// Contract: R311, R315.
 #[test]
 fn the_file_sink_of_csv_rows_does_it_all() {
     check(|_, case| {
@@ -250,6 +252,7 @@ fn the_file_sink_of_csv_rows_does_it_all() {
     });
 }
 
+/// Contract: R311, R315.
 #[test]
 fn the_collecting_sink_does_it_all() {
     check(|_, case| {

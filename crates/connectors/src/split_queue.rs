@@ -101,6 +101,7 @@ mod tests {
         assert_eq!(queue.next_split(0).unwrap(), SplitAssignment::NoMoreSplits);
     }
 
+    /// Contract: R321.
     #[test]
     fn a_snapshot_holds_what_was_not_handed_out() {
         let mut queue = SplitQueue::new([1_u64, 2, 3]);

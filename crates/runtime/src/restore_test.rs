@@ -25,6 +25,7 @@ fn exists(storage: &MemoryCheckpointStorage, path: &ObjectPath) -> bool {
     block_on(storage.read(path)).is_ok()
 }
 
+/// Contract: T346.
 #[test]
 fn a_start_deletes_what_a_dead_attempt_left() {
     let storage = MemoryCheckpointStorage::new();

@@ -56,6 +56,7 @@ mod tests {
     const READER: SubtaskId = SubtaskId { task: 0, subtask: 0 };
     const OTHER: SubtaskId = SubtaskId { task: 0, subtask: 1 };
 
+    /// Contract: R322.
     #[test]
     fn a_reader_waits_for_its_own_snapshot() {
         let mut gate = SplitGate::default();
@@ -68,6 +69,7 @@ mod tests {
         assert!(gate.request(READER));
     }
 
+    /// Contract: R322.
     #[test]
     fn an_older_checkpoint_does_not_open_the_gate_of_a_newer_one() {
         let mut gate = SplitGate::default();

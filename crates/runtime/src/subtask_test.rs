@@ -138,6 +138,7 @@ impl Fixture {
     }
 }
 
+/// Contract: G135.
 #[test]
 fn a_channel_waits_behind_its_barrier_until_all_barriers_have_come() {
     let mut fixture = Fixture::new(2, 1 << 20);
@@ -154,6 +155,7 @@ fn a_channel_waits_behind_its_barrier_until_all_barriers_have_come() {
     assert_eq!(done.len(), 4, "{done:?}");
 }
 
+/// Contract: G137.
 #[test]
 fn the_barrier_of_a_newer_checkpoint_abandons_the_older_one() {
     let mut fixture = Fixture::new(2, 1 << 20);

@@ -1,8 +1,12 @@
-//! Key groups are those of Apache Flink: values that Flink 2.3 computed, and checksums over long series of keys.
+//! Key groups are those of Apache Flink: values that Flink 2.3.0 computed (the files in `data/`, and single ones here), and
+//! checksums over long series of keys.
+//!
+//! The project's own hash of a key is another than Java's, so these tests begin with the hash.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-use highwater_state_api::{KeyGroup, KeyHash, MaxParallelism, murmur};
+use highwater_state_api::{KeyGroup, KeyGroupRange, KeyHash, MaxParallelism, murmur};
+use proptest::prelude::*;
 
 /// `Integer.hashCode`.
 fn hash_of_int(value: i32) -> u32 {
@@ -48,6 +52,7 @@ fn units_of(quoted: &str) -> Vec<u16> {
     units
 }
 
+/// Contract: F120.
 #[test]
 fn every_value_that_flink_computed_is_computed_here() {
     let file = include_str!("data/keygroup_vectors.csv");
@@ -84,6 +89,7 @@ fn every_value_that_flink_computed_is_computed_here() {
     assert_eq!(count, 171);
 }
 
+/// Contract: F123.
 #[test]
 fn ranges_are_those_of_flink_and_every_group_has_one_owner() {
     let mut count = 0;
@@ -120,6 +126,7 @@ fn checksum(hashes: impl Iterator<Item = u32>, count: u32) -> i64 {
     groups.fold(0i64, |sum, group| sum.wrapping_mul(31).wrapping_add(group))
 }
 
+/// Contract: F121.
 #[test]
 fn long_series_of_keys_fall_into_the_groups_of_flink() {
     let ints = || (0..100_000).map(hash_of_int);
@@ -147,6 +154,7 @@ fn the_spread_has_known_values() {
     }
 }
 
+/// Contract: F126.
 #[test]
 fn the_default_number_of_groups_is_that_of_flink() {
     let defaults = [
@@ -159,10 +167,113 @@ fn the_default_number_of_groups_is_that_of_flink() {
         (1000, 2048),
         (5461, 8192),
         (21_845, 32_768),
+        (30_000, 32_768),
         (32_768, 32_768),
         (u32::MAX, 32_768),
     ];
     for (parallelism, expected) in defaults {
         assert_eq!(MaxParallelism::default_for(parallelism).get(), expected, "parallelism {parallelism}");
+    }
+}
+
+/// The key groups of a hash among 128 and among 32768.
+fn of_128_and_32768(hash: u32) -> (u16, u16) {
+    (groups(128).group_of(KeyHash(hash)).0, groups(32_768).group_of(KeyHash(hash)).0)
+}
+
+/// Contract: F117.
+#[test]
+fn a_small_number_is_where_flink_has_it() {
+    assert_eq!(of_128_and_32768(hash_of_int(42)), (29, 28_189));
+    for parallelism in [3, 4] {
+        assert_eq!(groups(128).subtask_of(KeyGroup(29), parallelism), 0);
+    }
+}
+
+/// Contract: F118.
+#[test]
+fn hashes_at_the_ends_of_their_range_are_where_flink_has_them() {
+    assert_eq!(of_128_and_32768(hash_of_int(0)), (94, 31_198));
+    assert_eq!(of_128_and_32768(hash_of_int(-1)), (80, 15_184));
+    assert_eq!(of_128_and_32768(hash_of_int(i32::MAX)), (62, 19_646));
+    assert_eq!(of_128_and_32768(hash_of_int(i32::MIN)), (108, 10_348));
+}
+
+/// Contract: F119.
+#[test]
+fn long_numbers_are_where_flink_has_them() {
+    let number = hash_of_long(1_700_000_000_000);
+    assert_eq!((number as i32, of_128_and_32768(number)), (-807_048_821, (64, 12_736)));
+    for of_hash_0 in [-1, (1 << 32) + 1] {
+        assert_eq!(hash_of_long(of_hash_0), 0);
+        assert_eq!(of_128_and_32768(hash_of_long(of_hash_0)), (94, 31_198));
+    }
+}
+
+/// Contract: F120.
+#[test]
+fn texts_are_where_flink_has_them() {
+    for (text, group) in [("", 94), ("hello", 35), ("flink", 98), ("key-1", 54), ("AaAa", 39), ("BBBB", 39)] {
+        assert_eq!(of_128_and_32768(hash_of_text(text)).0, group, "{text:?}");
+    }
+    assert_eq!(hash_of_text("AaAa"), hash_of_text("BBBB"));
+}
+
+/// Contract: F123.
+#[test]
+fn ten_groups_are_shared_as_evenly_as_can_be() {
+    let ranges = |parallelism| {
+        let ranges = (0..parallelism).map(|subtask| groups(10).range_of(subtask, parallelism).to_string());
+        ranges.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(ranges(4), "[0, 2] [3, 4] [5, 7] [8, 9]");
+    assert_eq!(ranges(3), "[0, 3] [4, 6] [7, 9]");
+}
+
+/// Contract: F125.
+#[test]
+fn numbers_that_cannot_be_are_refused_and_named() {
+    for parallelism in [0, 129, 32_769] {
+        let error = groups(128).check(parallelism).unwrap_err().to_string();
+        assert_eq!(error, format!("parallelism {parallelism} is outside 1..=128, the job's max parallelism"));
+    }
+    for count in [0, 32_769, u32::MAX] {
+        let error = MaxParallelism::new(count).unwrap_err().to_string();
+        assert_eq!(error, format!("max parallelism {count} is outside 1..=32768"));
+    }
+    assert!([1, 128].into_iter().all(|parallelism| groups(128).check(parallelism).is_ok()));
+    assert!(groups(32_768).check(32_768).is_ok());
+}
+
+/// Contract: F127.
+#[test]
+fn a_range_has_at_least_one_group() {
+    let range = |start, end| KeyGroupRange::new(KeyGroup(start), KeyGroup(end));
+    assert_eq!(range(5, 3), None);
+    assert_eq!(range(5, 5).unwrap().count(), 1);
+    let first = range(0, 42).unwrap();
+    assert_eq!(first.intersection(range(43, 85).unwrap()), None);
+    assert_eq!(first.intersection(range(40, 50).unwrap()), range(40, 42));
+    assert_eq!(first.intersection(first), Some(first));
+}
+
+proptest! {
+    /// Contract: F124.
+    #[test]
+    fn ranges_are_disjoint_complete_and_even(
+        (count, parallelism) in (1..=32_768u32).prop_flat_map(|count| (Just(count), 1..=count)),
+    ) {
+        let (mut next, mut least, mut most) = (0, u32::MAX, 0);
+        for subtask in 0..parallelism {
+            let range = groups(count).range_of(subtask, parallelism);
+            prop_assert_eq!(u32::from(range.start().0), next);
+            next = u32::from(range.end().0) + 1;
+            (least, most) = (least.min(range.count()), most.max(range.count()));
+            for group in [range.start(), range.end()] {
+                prop_assert_eq!(groups(count).subtask_of(group, parallelism), subtask);
+            }
+        }
+        prop_assert_eq!(next, count);
+        prop_assert!(most - least <= 1, "from {} to {} groups", least, most);
     }
 }

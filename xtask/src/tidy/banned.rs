@@ -2,7 +2,7 @@
 
 use super::Finding;
 use super::allowed::Allowed;
-use super::code::Code;
+use crate::code::Code;
 
 /// A call, under one name, in all its spellings.
 struct Rule {

@@ -1,7 +1,7 @@
 //! The shape of a source file: what it is for, how long it is, why a test in it is ignored.
 
 use super::Finding;
-use super::code::Code;
+use crate::code::Code;
 
 /// Where a file has more than one purpose. 150 to 400 lines are comfortable.
 const LINES_MAX: usize = 700;

@@ -55,7 +55,8 @@ pub(super) fn mean(state: &mut KeyedState, in_place: bool) -> AggregatingState<u
     store(state).get_aggregating_state(&AggregatingStateDescriptor::new("mean", Mean { in_place })).unwrap()
 }
 
-/// Contract: A16. The first value is taken as it is; the function is called for every other.
+/// Contract: A16.
+/// The first value is taken as it is; the function is called for every other.
 pub fn values_are_reduced(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let calls = Arc::new(AtomicU32::new(0));
@@ -82,7 +83,8 @@ pub fn values_are_reduced(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A18. Whether the function changes the accumulator or replaces it.
+/// Contract: A18.
+/// Whether the function changes the accumulator or replaces it.
 pub fn values_are_aggregated(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         for in_place in [false, true] {
@@ -120,7 +122,8 @@ pub fn values_are_folded(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A20. An error of the function is returned, and the state is as it was.
+/// Contract: A20.
+/// An error of the function is returned, and the state is as it was.
 pub fn a_function_that_fails_leaves_the_state(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -156,7 +159,8 @@ fn assert_function_failed(expected: &str, outcome: Result<(), StateError>) {
     }
 }
 
-/// Contract: A21. A result that cannot be written is an error that names the state, and the state is as it was.
+/// Contract: A21.
+/// A result that cannot be written is an error that names the state, and the state is as it was.
 pub fn an_accumulator_that_cannot_be_written_leaves_the_state(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let descriptor = || ReducingStateDescriptor::new("latest", |_: &Unwritable, latest| latest);

@@ -11,7 +11,8 @@ fn sorted<T: Ord>(mut all: Vec<T>) -> Vec<T> {
     all
 }
 
-/// Contract: A31. Keys without state in this state are not among them, whatever they have in others.
+/// Contract: A31.
+/// Keys without state in this state are not among them, whatever they have in others.
 pub fn the_keys_of_a_state_are_those_that_have_some(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -67,7 +68,8 @@ pub fn the_pairs_of_key_and_namespace_are_those_that_have_state(factory: Backend
     });
 }
 
-/// Contract: A33. Also what is gone through may be removed, and the key that was current is current again.
+/// Contract: A33.
+/// Also what is gone through may be removed, and the key that was current is current again.
 pub fn a_call_for_all_keys_leaves_the_current_key(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -122,7 +124,8 @@ pub fn a_call_for_all_keys_leaves_the_batch(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A34. Once for each change, with the key that is next, until it is removed.
+/// Contract: A34.
+/// Once for each change, with the key that is next, until it is removed.
 pub fn a_key_listener_hears_of_every_key(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();

@@ -51,7 +51,8 @@ pub fn elements_of_any_shape_are_kept(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A9, A11. No elements is the same as no list, however it came to it.
+/// Contract: A9, A11.
+/// No elements is the same as no list, however it came to it.
 pub fn a_list_without_elements_has_no_entry(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -79,7 +80,8 @@ pub fn a_list_without_elements_has_no_entry(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A7, A8, A13. All or nothing: a call in which one element cannot be written changes nothing.
+/// Contract: A7, A8, A13.
+/// All or nothing: a call in which one element cannot be written changes nothing.
 pub fn an_element_that_cannot_be_written_leaves_the_list(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let good = Unwritable::good;
@@ -102,7 +104,8 @@ pub fn an_element_that_cannot_be_written_leaves_the_list(factory: BackendFactory
     });
 }
 
-/// Contract: B55. The order is that of the additions, over ends of batches, snapshots that nobody read before, and restores.
+/// Contract: B55.
+/// The order is that of the additions, over ends of batches, snapshots that nobody read before, and restores.
 pub fn a_list_keeps_its_order_over_batches_and_restores(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();

@@ -51,7 +51,8 @@ pub fn empty_map_keys_and_values_are_entries(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A22, A24. No entries is the same as no map, however it came to it.
+/// Contract: A22, A24.
+/// No entries is the same as no map, however it came to it.
 pub fn a_map_without_entries_is_empty(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -206,7 +207,8 @@ pub fn the_entries_of_all_keys_are_visited_once(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A23. A value that is `None` is a value.
+/// Contract: A23.
+/// A value that is `None` is a value.
 pub fn a_map_key_whose_value_is_none_is_an_entry(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -228,7 +230,8 @@ pub fn a_map_key_whose_value_is_none_is_an_entry(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A25, A26. Every entry is seen once, those that are not to be kept go, the others stay.
+/// Contract: A25, A26.
+/// Every entry is seen once, those that are not to be kept go, the others stay.
 pub fn entries_are_removed_while_they_are_visited(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -275,7 +278,8 @@ pub fn values_are_changed_while_they_are_visited(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A28. All or nothing: a call in which one entry cannot be written changes nothing.
+/// Contract: A28.
+/// All or nothing: a call in which one entry cannot be written changes nothing.
 pub fn an_entry_that_cannot_be_written_leaves_the_map(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let (good, bad) = (Unwritable::good, Unwritable::bad);

@@ -17,7 +17,8 @@ fn ranges(parallelism: u32) -> Vec<KeyGroupRange> {
     (0..parallelism).map(|subtask| max_parallelism().range_of(subtask, parallelism)).collect()
 }
 
-/// Contract: F128. One subtask, then three, then two: every key is in the subtask that owns its group, and only there.
+/// Contract: F128.
+/// One subtask, then three, then two: every key is in the subtask that owns its group, and only there.
 pub fn state_moves_with_its_key_groups(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -49,7 +50,8 @@ pub fn state_moves_with_its_key_groups(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: F128, F129. Every kind, in no namespace and in one: one subtask, then three, then two, then one.
+/// Contract: F128, F129.
+/// Every kind, in no namespace and in one: one subtask, then three, then two, then one.
 pub fn state_of_every_kind_moves_with_its_key_groups(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut one = bench.open::<u64>();
@@ -125,7 +127,8 @@ impl EveryKind {
     }
 }
 
-/// Field case: R49. A state that only one subtask registered, late, is restored by all, at every parallelism.
+/// Field case: R49.
+/// A state that only one subtask registered, late, is restored by all, at every parallelism.
 pub fn a_state_that_one_subtask_registered_is_restored_by_all(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let keys = Vec::from_iter((0..100u64).filter(|key| max_parallelism().range_of(0, 2).contains(group_of(key))));

@@ -140,7 +140,9 @@ pub fn a_name_has_one_type_of_namespaces(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A36. Field case: R77. Keys and namespaces that are the same when they are joined do not mix; also those without any bytes.
+/// Contract: A36.
+/// Field case: R77.
+/// Keys and namespaces that are the same when they are joined do not mix; also those without any bytes.
 pub fn namespaces_that_look_alike_are_different(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let parts = ["", "a", "ab", "b", "bc", "c", "\0", "a\0", "\u{ff}"];

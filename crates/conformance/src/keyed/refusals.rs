@@ -14,7 +14,8 @@ fn assert_no_key<T: std::fmt::Debug>(name: &str, result: Result<T, StateError>) 
     }
 }
 
-/// Field case: R63. Before the first key, after a batch, and before the first record of a resolved batch.
+/// Field case: R63.
+/// Before the first key, after a batch, and before the first record of a resolved batch.
 pub fn without_a_current_key_there_is_no_state(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -45,7 +46,8 @@ pub fn without_a_current_key_there_is_no_state(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: B56. A handle works with the store that made it.
+/// Contract: B56.
+/// A handle works with the store that made it.
 pub fn a_handle_of_no_store_or_another_store_is_refused(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -64,7 +66,8 @@ pub fn a_handle_of_no_store_or_another_store_is_refused(factory: BackendFactory<
     });
 }
 
-/// Contract: A35. A key that another subtask owns is refused by name of its group, and no key is current then.
+/// Contract: A35.
+/// A key that another subtask owns is refused by name of its group, and no key is current then.
 pub fn a_key_of_a_foreign_key_group_is_refused(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let range = max_parallelism().range_of(1, 3);
@@ -111,7 +114,8 @@ pub fn a_key_of_another_type_is_refused(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A29. A second registration is of the same kind and schema, or is refused by the state's name.
+/// Contract: A29.
+/// A second registration is of the same kind and schema, or is refused by the state's name.
 pub fn a_name_has_one_kind_and_one_schema(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();

@@ -9,7 +9,8 @@ use super::harness::{
 
 const KEYS: u64 = 200;
 
-/// Contract: B41. Values and maps are there after a restore, can be changed, and are there after the next one.
+/// Contract: B41.
+/// Values and maps are there after a restore, can be changed, and are there after the next one.
 pub fn a_restored_state_goes_on(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<String>();
@@ -31,7 +32,8 @@ pub fn a_restored_state_goes_on(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: B58. A state that the new program does not register is in every later snapshot, and can be registered again.
+/// Contract: B58.
+/// A state that the new program does not register is in every later snapshot, and can be registered again.
 pub fn a_state_that_nobody_registers_goes_on_unchanged(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -86,7 +88,8 @@ pub fn the_order_of_registration_does_not_matter(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: B57. A table goes on to exist, with its schema, in a subtask that restores no entry of it.
+/// Contract: B57.
+/// A table goes on to exist, with its schema, in a subtask that restores no entry of it.
 pub fn a_table_without_entries_goes_on(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -99,7 +102,8 @@ pub fn a_table_without_entries_goes_on(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: D97. A restored state is used as what it was written as, or the registration names it and says what differs.
+/// Contract: D97.
+/// A restored state is used as what it was written as, or the registration names it and says what differs.
 pub fn a_restored_state_is_not_taken_for_another_kind_or_schema(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();

@@ -10,7 +10,8 @@ use crate::threads::beside;
 
 const KEYS: u64 = 200;
 
-/// Contract: B41, B43. Updates, new keys, removals and new states after the freeze do not show.
+/// Contract: B41, B43.
+/// Updates, new keys, removals and new states after the freeze do not show.
 pub fn a_snapshot_does_not_see_later_changes(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -51,7 +52,8 @@ fn assert_same(expected: &Snapshot, found: &Snapshot) {
     assert_eq!(expected.entries(), found.entries());
 }
 
-/// Contract: B46. Each of several open snapshots keeps its moment, in whatever order they are written and dropped.
+/// Contract: B46.
+/// Each of several open snapshots keeps its moment, in whatever order they are written and dropped.
 pub fn several_snapshots_can_be_open_at_once(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
@@ -194,7 +196,8 @@ pub fn a_snapshot_does_not_have_what_was_removed(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: B42, B57. Without entries there is still what was registered.
+/// Contract: B42, B57.
+/// Without entries there is still what was registered.
 pub fn an_empty_state_has_a_snapshot(factory: BackendFactory<'_>) {
     fn names(tables: &[TableMeta]) -> Vec<&str> {
         tables.iter().map(|table| table.name.as_str()).collect()
@@ -234,7 +237,8 @@ pub fn the_fate_of_a_checkpoint_changes_no_state(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: B44, B45. A snapshot that is given up, whole or in the middle of a group, or that could not be written, leaves
+/// Contract: B44, B45.
+/// A snapshot that is given up, whole or in the middle of a group, or that could not be written, leaves
 /// the state and the next snapshot as they would have been.
 pub fn a_snapshot_that_is_given_up_leaves_the_state(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
@@ -268,7 +272,8 @@ pub fn a_snapshot_that_is_given_up_leaves_the_state(factory: BackendFactory<'_>)
     });
 }
 
-/// Contract: B48. Taken again and again while the number of keys grows from nothing to thousands.
+/// Contract: B48.
+/// Taken again and again while the number of keys grows from nothing to thousands.
 pub fn a_snapshot_taken_while_the_state_grows_is_whole(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();

@@ -8,7 +8,8 @@ use super::harness::{
     store, unwritable_after_restore, value, values, with_every_cache,
 };
 
-/// Contract: A1, A2. Absent is `None`, before and after other keys have values.
+/// Contract: A1, A2.
+/// Absent is `None`, before and after other keys have values.
 pub fn a_value_is_absent_until_it_is_set(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<String>();
@@ -27,7 +28,9 @@ pub fn a_value_is_absent_until_it_is_set(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A5. Field case: R61. A value that looks like nothing is a value, also after a batch has ended.
+/// Contract: A5.
+/// Field case: R61.
+/// A value that looks like nothing is a value, also after a batch has ended.
 pub fn zero_false_empty_and_unit_are_values(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<String>();
@@ -101,7 +104,8 @@ pub fn a_value_is_replaced_changed_and_cleared(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A2. Hundreds of keys, more than any small cache holds, each with its own value.
+/// Contract: A2.
+/// Hundreds of keys, more than any small cache holds, each with its own value.
 pub fn keys_do_not_share_values(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -118,7 +122,9 @@ pub fn keys_do_not_share_values(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A36. Field case: R77. Keys that are the same when their parts are joined, or when they are cut short.
+/// Contract: A36.
+/// Field case: R77.
+/// Keys that are the same when their parts are joined, or when they are cut short.
 pub fn keys_that_look_alike_are_different(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<(String, String)>();
@@ -229,7 +235,8 @@ pub fn values_of_any_shape_and_size_are_kept(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A1, A4. The default stands for an absent value; it is no value, and nobody can change it.
+/// Contract: A1, A4.
+/// The default stands for an absent value; it is no value, and nobody can change it.
 pub fn a_default_stands_for_an_absent_value(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -249,7 +256,8 @@ pub fn a_default_stands_for_an_absent_value(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A3. A value that was changed to `None`, or cleared, is no entry any more.
+/// Contract: A3.
+/// A value that was changed to `None`, or cleared, is no entry any more.
 pub fn a_value_that_is_gone_has_no_entry(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -269,7 +277,8 @@ pub fn a_value_that_is_gone_has_no_entry(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: A40, B49. What was read is the reader's own; what `modify` changes is stored.
+/// Contract: A40, B49.
+/// What was read is the reader's own; what `modify` changes is stored.
 pub fn a_value_that_was_read_is_a_copy(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();

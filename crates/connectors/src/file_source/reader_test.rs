@@ -32,6 +32,7 @@ fn check(content: &[u8], expected: &[Row]) {
     }
 }
 
+/// Contract: R325.
 #[test]
 fn quoted_line_ends_delimiters_and_quotes_survive_a_stop() {
     check(

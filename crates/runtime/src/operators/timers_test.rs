@@ -69,6 +69,7 @@ fn of(key: &str, times: &[i64]) -> Vec<(i64, String)> {
     times.iter().map(|time| (*time, key.to_owned())).collect()
 }
 
+/// Contract: S328.
 #[test]
 fn timers_fire_in_order_up_to_the_watermark() {
     let mut fixture = Fixture::new();
@@ -79,6 +80,7 @@ fn timers_fire_in_order_up_to_the_watermark() {
     assert_eq!(fixture.fire(i64::MAX), []);
 }
 
+/// Contract: S327.
 #[test]
 fn a_timer_that_is_registered_twice_fires_once() {
     let mut fixture = Fixture::new();
@@ -88,6 +90,7 @@ fn a_timer_that_is_registered_twice_fires_once() {
     assert_eq!(fired, [of("a", &[5]), of("b", &[5])].concat());
 }
 
+/// Contract: S327.
 #[test]
 fn a_deleted_timer_does_not_fire_and_a_new_one_in_its_place_does() {
     let mut fixture = Fixture::new();
@@ -110,6 +113,7 @@ fn a_deleted_timer_is_forgotten() {
     assert_eq!(fixture.timers.queued(), 0);
 }
 
+/// Contract: S330.
 #[test]
 fn timers_are_restored_to_the_subtask_that_owns_their_key() {
     let keys = ["a", "b", "c", "d", "e", "f"];

@@ -37,6 +37,7 @@ fn survives<T: State + PartialEq + std::fmt::Debug>(held: Held, written_value: T
     assert_eq!(handle.value(&mut state).unwrap(), None, "{held:?}");
 }
 
+/// Contract: A5.
 #[test]
 fn values_that_look_like_nothing_are_values() {
     for held in EVERY_WAY {
@@ -172,6 +173,7 @@ fn a_handle_works_only_where_it_was_made_and_under_a_key() {
     }
 }
 
+/// Contract: A29, D92.
 #[test]
 fn a_name_is_one_state_of_one_type() {
     #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -203,6 +205,7 @@ fn a_name_is_one_state_of_one_type() {
     }
 }
 
+/// Contract: A35.
 #[test]
 fn a_key_belongs_to_one_subtask_and_has_one_type() {
     let own = groups().range_of(0, 2);
@@ -313,6 +316,7 @@ fn the_entries_of_all_maps_are_visited_and_the_current_key_stays() {
     }
 }
 
+/// Contract: A24.
 #[test]
 fn a_map_that_is_cleared_or_emptied_is_no_state() {
     for held in EVERY_WAY {
@@ -345,6 +349,7 @@ fn a_map_that_is_cleared_or_emptied_is_no_state() {
     }
 }
 
+/// Contract: A3.
 #[test]
 fn rows_without_state_are_given_back_and_used_again() {
     let mut state = open::<u32>(Held::Heap, all());

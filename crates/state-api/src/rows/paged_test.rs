@@ -27,6 +27,7 @@ fn what_was_never_written_is_not_there() {
     assert_eq!((paged.read(PAGE * 3), paged.read(PAGE * 3 + 1)), (Some(&7), Some(&0)));
 }
 
+/// Contract: B49, B50.
 #[test]
 fn a_freeze_copies_no_page_and_a_first_write_copies_one() {
     let mut paged = filled(PAGE * 100);

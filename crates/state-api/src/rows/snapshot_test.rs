@@ -45,6 +45,7 @@ fn key_count(held: Held) -> u32 {
     if held == Held::Heap { 10_000 } else { 300 }
 }
 
+/// Contract: B43.
 #[test]
 fn what_happens_after_a_freeze_does_not_show_in_it() {
     for held in EVERY_WAY {
@@ -71,6 +72,7 @@ fn what_happens_after_a_freeze_does_not_show_in_it() {
     }
 }
 
+/// Contract: V364.
 #[test]
 fn a_snapshot_is_written_while_the_task_goes_on() {
     let mut state = open::<u32>(Held::Heap, all());
@@ -89,6 +91,7 @@ fn a_snapshot_is_written_while_the_task_goes_on() {
     }
 }
 
+/// Contract: B46.
 #[test]
 fn several_snapshots_are_open_at_once_and_end_in_any_order() {
     for held in EVERY_WAY {
@@ -137,6 +140,7 @@ fn a_group_may_be_asked_for_twice_and_a_foreign_one_is_empty() {
     }
 }
 
+/// Contract: B57, B58.
 #[test]
 fn states_that_are_never_registered_go_on_unchanged() {
     for held in EVERY_WAY {
@@ -174,6 +178,7 @@ fn states_that_are_never_registered_go_on_unchanged() {
     }
 }
 
+/// Contract: F128.
 #[test]
 fn a_snapshot_may_change_its_number_of_subtasks_and_its_backend() {
     let mut state = open::<u32>(Held::Heap, all());
@@ -196,6 +201,7 @@ fn a_snapshot_may_change_its_number_of_subtasks_and_its_backend() {
     }
 }
 
+/// Contract: B57, D86, D97.
 #[test]
 fn tables_of_one_name_must_agree() {
     for held in EVERY_WAY {

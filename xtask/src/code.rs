@@ -1,34 +1,51 @@
-//! A Rust file reduced to its code: no comments, no contents of strings, no needless blanks, lines remembered.
+//! A Rust file as its tokens, and reduced to its code: no comments, no contents of strings, no needless blanks, lines
+//! remembered.
 //!
 //! Enough of a lexer that a call is found however it is laid out, and not found where it is only talked about.
 
+/// A word, a sign, a string, a comment or a blank, as it stands in the file.
+pub(crate) struct Token<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) line: usize,
+    /// What of it is code: nothing of blanks and comments, the quotes of a string.
+    pub(crate) code: &'a str,
+}
+
+/// The tokens of a file. Joined, their texts are the file again.
+pub(crate) fn tokens(source: &str) -> impl Iterator<Item = Token<'_>> {
+    let mut rest = source;
+    let mut line = 1;
+    std::iter::from_fn(move || {
+        let (length, code) = token(rest, rest.chars().next()?);
+        let (text, after) = rest.split_at(length);
+        let token = Token { text, line, code };
+        line += text.matches('\n').count();
+        rest = after;
+        Some(token)
+    })
+}
+
 /// The code of a file as one string, with the line that each byte came from.
-pub(super) struct Code {
+pub(crate) struct Code {
     text: String,
     lines: Vec<usize>,
 }
 
 impl Code {
-    pub(super) fn of(source: &str) -> Self {
+    pub(crate) fn of(source: &str) -> Self {
         let mut code = Self { text: String::new(), lines: Vec::new() };
-        let mut rest = source;
-        let mut line = 1;
         let mut blank = false;
-        while let Some(next) = rest.chars().next() {
-            let (length, kept) = token(rest, next, &code.text);
-            let (token, after) = rest.split_at(length);
-            if kept.is_empty() {
+        for token in tokens(source) {
+            if token.code.is_empty() {
                 blank = true;
             } else {
                 // A blank is needed only where two words would become one.
-                if blank && code.text.ends_with(is_word) && kept.starts_with(is_word) {
-                    code.push(" ", line);
+                if blank && code.text.ends_with(is_word) && token.code.starts_with(is_word) {
+                    code.push(" ", token.line);
                 }
                 blank = false;
-                code.push(kept, line);
+                code.push(token.code, token.line);
             }
-            line += token.matches('\n').count();
-            rest = after;
         }
         code
     }
@@ -39,7 +56,7 @@ impl Code {
     }
 
     /// The lines where `pattern` stands as whole words.
-    pub(super) fn find<'a>(&'a self, pattern: &'a str) -> impl Iterator<Item = usize> + 'a {
+    pub(crate) fn find<'a>(&'a self, pattern: &'a str) -> impl Iterator<Item = usize> + 'a {
         self.text.match_indices(pattern).filter_map(move |(at, _)| {
             let before = self.text[..at].chars().next_back();
             let after = self.text[at + pattern.len()..].chars().next();
@@ -50,7 +67,7 @@ impl Code {
     }
 
     /// The same without its `#[cfg(test)] mod … { … }`.
-    pub(super) fn without_tests(&self) -> Self {
+    pub(crate) fn without_tests(&self) -> Self {
         let mut code = Self { text: String::new(), lines: Vec::new() };
         let mut from = 0;
         while let Some(at) = self.text[from..].find(CFG_TEST).map(|at| from + at) {
@@ -102,12 +119,12 @@ fn is_module(item: &str) -> bool {
     ["mod ", "pub mod ", "pub(crate)mod ", "pub(super)mod "].iter().any(|module| item.starts_with(module))
 }
 
-fn is_word(c: char) -> bool {
+pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The length of the next token, and what of it is kept: nothing of blanks and comments, the quotes of a string.
-fn token<'a>(rest: &'a str, next: char, before: &str) -> (usize, &'a str) {
+/// The length of the token that `rest` begins with, and what of it is code.
+fn token(rest: &str, next: char) -> (usize, &str) {
     if next.is_whitespace() {
         return (next.len_utf8(), "");
     }
@@ -125,7 +142,7 @@ fn token<'a>(rest: &'a str, next: char, before: &str) -> (usize, &'a str) {
         let is_character = rest[1..].starts_with('\\') || rest[1..].chars().nth(1) == Some('\'');
         return if is_character { (quoted(rest, '\''), "''") } else { (1, "'") };
     }
-    if next == 'r' && !before.ends_with(is_word) || rest.starts_with("br") || rest.starts_with("cr") {
+    if next == 'r' || rest.starts_with("br") || rest.starts_with("cr") {
         let hashes_and_quote = &rest[rest.find('r').map_or(0, |at| at + 1)..];
         let hashes = hashes_and_quote.len() - hashes_and_quote.trim_start_matches('#').len();
         if hashes_and_quote[hashes..].starts_with('"') {
@@ -204,6 +221,17 @@ mod tests {
             fn f<'a>(x: &'a str) { now() }
         "####;
         assert_eq!(lines(source, "now()"), [5]);
+    }
+
+    #[test]
+    fn a_raw_string_behind_a_word_is_a_string() {
+        assert_eq!(lines("return r\"\\\"; now(); \"\"", "now()"), [1]);
+    }
+
+    #[test]
+    fn tokens_are_the_whole_file() {
+        let source = include_str!("code.rs");
+        assert_eq!(tokens(source).map(|token| token.text).collect::<String>(), source);
     }
 
     #[test]
