@@ -106,8 +106,10 @@ pub mod prelude {
         StreamExecutionEnvironment,
     };
     pub use highwater_state_api::{
-        CheckpointId, FunctionInitializationContext, FunctionSnapshotContext, Key, KeyedStateStore, MapState,
-        MapStateDescriptor, ValueState, ValueStateDescriptor,
+        AggregateFunction, AggregatingState, AggregatingStateDescriptor, CheckpointId, FoldingState,
+        FoldingStateDescriptor, FunctionInitializationContext, FunctionSnapshotContext, Key, KeyedStateStore,
+        ListState, ListStateDescriptor, MapState, MapStateDescriptor, ReducingState, ReducingStateDescriptor,
+        ValueState, ValueStateDescriptor,
     };
     #[cfg(feature = "fs")]
     pub use highwater_state_backend_fs::FsStateBackend;

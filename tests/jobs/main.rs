@@ -7,6 +7,7 @@ mod a_checkpoint_can_be_declined;
 mod a_commit_that_fails_is_not_forgotten;
 mod a_damaged_or_failing_storage_is_an_error;
 mod a_failing_task_is_restarted;
+mod a_held_snapshot_does_not_stop_the_records;
 mod a_job_fences_the_one_before;
 mod a_job_that_cannot_run_is_refused;
 mod a_restored_job_keeps_its_event_time;
