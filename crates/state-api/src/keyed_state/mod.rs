@@ -396,3 +396,9 @@ impl KeyedStateStore for KeyedState {
 #[cfg(test)]
 #[path = "keyed_state_test.rs"]
 mod keyed_state_test;
+#[cfg(test)]
+#[path = "lists_test.rs"]
+mod lists_test;
+#[cfg(test)]
+#[path = "namespaced_test.rs"]
+mod namespaced_test;

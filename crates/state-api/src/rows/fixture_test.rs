@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 
@@ -43,10 +44,18 @@ pub(crate) fn hash<K: Key>(key: &K) -> KeyHash {
 
 /// An empty state of the subtask that owns `range`.
 pub(crate) fn open<K: Key>(held: Held, range: KeyGroupRange) -> KeyedState {
-    let (backend, cached_rows_max): (Box<dyn KeyedStateBackend>, usize) = match held {
-        Held::Heap => (Box::new(HeapBackend), 0),
-        Held::Bytes { cached_rows_max } => (Box::new(TreeBackend::default()), cached_rows_max),
-    };
+    match held {
+        Held::Heap => open_on::<K>(Box::new(HeapBackend), 0, range),
+        Held::Bytes { cached_rows_max } => open_on::<K>(Box::new(TreeBackend::default()), cached_rows_max, range),
+    }
+}
+
+/// A state on a backend that is empty.
+pub(crate) fn open_on<K: Key>(
+    backend: Box<dyn KeyedStateBackend>,
+    cached_rows_max: usize,
+    range: KeyGroupRange,
+) -> KeyedState {
     let parameters = KeyedBackendParameters {
         job: JobName::new("job").unwrap(),
         operator: OperatorUid::new("operator").unwrap(),
@@ -170,6 +179,8 @@ impl OwnedAt {
 /// The state is bytes in an ordered map.
 #[derive(Clone, Default)]
 pub(crate) struct TreeBackend {
+    /// How often it was read, by `get` or `scan`.
+    pub(crate) reads: Arc<AtomicU32>,
     tables: Vec<TableMeta>,
     entries: BTreeMap<OwnedAt, Vec<u8>>,
 }
@@ -197,6 +208,7 @@ impl ByteTables for TreeBackend {
 
     fn get(&mut self, at: At<'_>, out: &mut Vec<u8>) -> Result<bool, StateError> {
         assert!(usize::from(at.table.0) < self.tables.len());
+        self.reads.fetch_add(1, Ordering::Relaxed);
         let value = self.entries.get(&at.into());
         out.extend_from_slice(value.map(Vec::as_slice).unwrap_or_default());
         Ok(value.is_some())
@@ -224,6 +236,7 @@ impl ByteTables for TreeBackend {
                 at.table == table && at.group == group && at.key == key && at.namespace == namespace
             }
         };
+        self.reads.fetch_add(1, Ordering::Relaxed);
         for (at, value) in self.entries.iter().filter(|(at, _)| is_wanted(at)) {
             if visit(at.entry(value)).is_break() {
                 break;
