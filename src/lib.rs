@@ -96,18 +96,62 @@ pub use highwater_stream_api as stream;
 pub use highwater_state_backend_fs::{FileSystemCheckpointStorage, FsStateBackend};
 #[cfg(feature = "memory")]
 pub use highwater_state_backend_memory::{MemoryCheckpointStorage, MemoryStateBackend};
+pub use highwater_state_kit::HeapStateBackend;
+
+/// The state backends and checkpoint storages of this build, for
+/// [`set_state_backend_registry`](prelude::StreamExecutionEnvironment::set_state_backend_registry).
+///
+/// The state backend `hashmap`; the checkpoint storages `jobmanager` (feature `memory`) and `filesystem` (feature `fs`).
+/// Backends of your own are registered beside them:
+/// [`register_state_backend`](state::StateBackendRegistry::register_state_backend).
+///
+/// ```
+/// use highwater::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let directory = folder.path().display().to_string();
+/// let env = StreamExecutionEnvironment::new("configured");
+/// env.set_state_backend_registry(default_registry());
+/// env.configure(Configuration::from([
+///     ("state.backend.type", "hashmap"),
+///     ("execution.checkpointing.storage", "filesystem"),
+///     ("execution.checkpointing.dir", &directory),
+/// ]));
+/// env.from_source(SequenceSource::new(1..=3)).sink_to(CollectSink::<u64>::default());
+/// env.execute()?;
+/// # assert!(folder.path().join("configured/log").is_dir());
+/// # Ok(())
+/// # }
+/// ```
+pub fn default_registry() -> state::StateBackendRegistry {
+    let mut registry = state::StateBackendRegistry::new();
+    let registered = register_all(&mut registry);
+    registered.expect("the backends of this project have names of their own");
+    registry
+}
+
+fn register_all(registry: &mut state::StateBackendRegistry) -> std::result::Result<(), state::RegistryError> {
+    registry.register_state_backend(highwater_state_kit::HeapStateBackendFactory)?;
+    #[cfg(feature = "memory")]
+    registry.register_checkpoint_storage(highwater_state_backend_memory::MemoryCheckpointStorageFactory)?;
+    #[cfg(feature = "fs")]
+    registry.register_checkpoint_storage(highwater_state_backend_fs::FileSystemCheckpointStorageFactory)?;
+    Ok(())
+}
 
 pub mod prelude {
     //! What nearly every job needs: `use highwater::prelude::*;`.
 
+    pub use crate::default_registry;
     pub use highwater_connectors::{CollectSink, FileSink, FileSource, SequenceSource, Throttled};
     pub use highwater_runtime::{
         DataStream, JobError, JobHandle, JobMonitor, JobOutcome, JobResult, JobStatus, KeyedStream, RestartStrategy,
         StreamExecutionEnvironment,
     };
     pub use highwater_state_api::{
-        CheckpointId, FunctionInitializationContext, FunctionSnapshotContext, Key, KeyedStateStore, MapState,
-        MapStateDescriptor, ValueState, ValueStateDescriptor,
+        CheckpointId, Configuration, FunctionInitializationContext, FunctionSnapshotContext, Key, KeyedStateStore,
+        MapState, MapStateDescriptor, ValueState, ValueStateDescriptor,
     };
     #[cfg(feature = "fs")]
     pub use highwater_state_backend_fs::FsStateBackend;
