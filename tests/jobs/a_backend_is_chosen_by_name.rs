@@ -119,7 +119,9 @@ fn legacy_keys_and_names_work_and_what_to_write_instead_is_logged() {
     }
 }
 
-/// Field case: R105. Contract: U349.
+/// Field case: R105.
+///
+/// Contract: U349.
 #[test]
 fn a_name_that_means_nothing_is_refused_with_the_option_and_the_valid_names() {
     let valid = "valid values: hashmap, jobmanager, memory, filesystem";
@@ -145,6 +147,7 @@ fn filesystem_without_a_directory_is_refused_with_the_missing_option() {
     );
 }
 
+/// Contract: U350.
 #[test]
 fn a_directory_that_cannot_be_used_is_refused_with_its_option_and_the_cause() {
     let env = unset("elsewhere");

@@ -126,6 +126,8 @@ fn state_files(directory: &Path) -> Vec<String> {
 }
 
 /// Field case: R47.
+///
+/// Contract: T346.
 #[test]
 fn at_the_old_and_at_another_parallelism() {
     if let Some(directory) = std::env::var_os(DIRECTORY) {

@@ -119,3 +119,7 @@ async fn write_keyed(
     };
     Ok(KeyedStateHandle { range, tables: frozen.tables, parts, state })
 }
+
+#[cfg(test)]
+#[path = "snapshot_test.rs"]
+mod snapshot_test;

@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(STATE_BACKEND.default_value().as_deref(), Some("hashmap"));
         assert_eq!(CHECKPOINT_STORAGE.default_value(), None);
         assert_eq!(CHECKPOINT_DIRECTORY.default_value(), None);
-        assert_eq!(DATA_INLINE_THRESHOLD.default_value(), Some(MemorySize::from_bytes(20 * 1024)));
+        assert_eq!(DATA_INLINE_THRESHOLD.default_value(), Some(MemorySize::from_bytes(crate::INLINE_BYTES_MAX)));
         assert_eq!(ASYNCHRONOUS_SNAPSHOTS.default_value(), Some(true));
     }
 

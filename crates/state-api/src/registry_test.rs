@@ -131,7 +131,9 @@ fn a_legacy_name_is_a_backend_and_a_storage_and_its_replacement_is_named() {
     }
 }
 
-/// Field case: R105. Contract: U349.
+/// Field case: R105.
+///
+/// Contract: U349.
 #[test]
 fn a_name_that_nobody_knows_is_an_error_with_the_option_and_the_valid_values() {
     let (error, _) = load(&Configuration::from([("state.backend", "rocksdbb")]));
@@ -146,7 +148,9 @@ fn a_name_that_nobody_knows_is_an_error_with_the_option_and_the_valid_values() {
     );
 }
 
-/// Field case: R105. Contract: U349.
+/// Field case: R105.
+///
+/// Contract: U349.
 #[test]
 fn filesystem_without_a_directory_is_an_error_that_names_the_missing_option() {
     let (error, _) = load(&Configuration::from([("state.backend", "filesystem")]));

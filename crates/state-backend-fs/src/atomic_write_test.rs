@@ -188,7 +188,6 @@ fn the_folders_above_a_new_root_are_flushed() {
     );
 }
 
-/// Contract: T340.
 #[test]
 fn on_a_full_disk_nothing_is_left_and_what_was_there_is_unharmed() {
     for step in ["create folder", "flush folder job", "create job/chk-2/.tmp", "write", "flush file", "link"] {
@@ -210,7 +209,6 @@ fn on_a_full_disk_nothing_is_left_and_what_was_there_is_unharmed() {
     }
 }
 
-/// Contract: T340.
 #[test]
 fn an_upload_that_cannot_be_written_is_given_up_without_a_trace() {
     let world = World::new();

@@ -38,6 +38,8 @@ fn in_its_directory_and_with_its_threshold() {
 }
 
 /// Field case: R105.
+///
+/// Contract: U350.
 #[test]
 fn not_without_a_directory() {
     let error = make(&Configuration::new()).unwrap_err();

@@ -16,7 +16,6 @@ fn upload(storage: &MemoryCheckpointStorage, name: &str, size: usize) -> Result<
     })
 }
 
-/// Contract: T342.
 #[test]
 fn the_default_limit_is_five_mebibytes_and_inclusive() {
     let storage = MemoryCheckpointStorage::new();
