@@ -42,8 +42,8 @@ fn state_before_metadata_before_the_log_before_anybody_hears_of_it() {
     wait_until("every subtask has state", || has_input(handle.status()));
     recording.take();
 
-    let (reached, wait_for_it) = mpsc::channel();
-    let (let_go, may_go_on) = mpsc::channel::<()>();
+    let (reached, wait_for_it) = mpsc::sync_channel(1);
+    let (let_go, may_go_on) = mpsc::sync_channel::<()>(1);
     let may_go_on = Mutex::new(may_go_on);
     let hold = move || {
         reached.send(()).unwrap();
