@@ -183,9 +183,10 @@ impl StateBackendRegistry {
         let (setting, name) = chosen_storage(configuration, notices);
         let Some(factory) = self.storages.get(&name) else {
             let setting = setting.unwrap_or(Setting { key: CHECKPOINT_STORAGE.key(), value: &name });
-            let valid = match setting.key == CHECKPOINT_STORAGE.key() || legacy_name(setting.value).is_none() {
-                true => self.storages.keys().cloned().collect(),
-                false => self.state_backend_names(),
+            let valid = if STATE_BACKEND.has_key(setting.key) {
+                self.state_backend_names()
+            } else {
+                self.storages.keys().cloned().collect()
             };
             return Err(not_found(setting, valid));
         };

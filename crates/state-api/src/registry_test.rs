@@ -178,6 +178,13 @@ fn a_known_name_that_is_not_registered_is_not_taken_for_a_misspelling() {
     let files = Configuration::from([("state.backend", "filesystem"), ("state.checkpoints.dir", "/a")]);
     let error = heap_only.load(&files, &mut ConfigNotices::default()).unwrap_err();
     assert_eq!(error.to_string(), r#"state.backend: "filesystem" is not part of this build; valid values: hashmap"#);
+    heap_only.register_checkpoint_storage(Named(IN_MEMORY)).unwrap();
+    let storage = Configuration::from([("state.checkpoint-storage", "filesystem")]);
+    let error = heap_only.load(&storage, &mut ConfigNotices::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#"state.checkpoint-storage: "filesystem" is not part of this build; valid values: jobmanager"#
+    );
 }
 
 /// Contract: U351.

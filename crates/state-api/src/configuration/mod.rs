@@ -93,8 +93,7 @@ impl Configuration {
 
     /// How many configurations lie above the one in which an option is set, if it is.
     pub(crate) fn depth_of<T>(&self, option: &ConfigOption<T>) -> Option<usize> {
-        let mut keys = std::iter::once(option.key()).chain(option.deprecated_keys().iter().copied());
-        if keys.any(|key| self.values.contains_key(key)) {
+        if self.values.keys().any(|key| option.has_key(key)) {
             return Some(0);
         }
         self.fallback.as_ref()?.depth_of(option).map(|depth| depth + 1)

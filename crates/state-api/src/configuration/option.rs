@@ -82,6 +82,11 @@ impl<T> ConfigOption<T> {
         self.key
     }
 
+    /// Whether this is a key of the option, current or deprecated.
+    pub fn has_key(&self, key: &str) -> bool {
+        self.key == key || self.deprecated_keys.contains(&key)
+    }
+
     /// Keys that are still read.
     pub const fn deprecated_keys(&self) -> &'static [&'static str] {
         self.deprecated_keys
