@@ -96,17 +96,61 @@ pub use highwater_stream_api as stream;
 pub use highwater_state_backend_fs::{FileSystemCheckpointStorage, FsStateBackend};
 #[cfg(feature = "memory")]
 pub use highwater_state_backend_memory::{MemoryCheckpointStorage, MemoryStateBackend};
+pub use highwater_state_kit::HeapStateBackend;
+
+/// The state backends and checkpoint storages of this build, for
+/// [`set_state_backend_registry`](prelude::StreamExecutionEnvironment::set_state_backend_registry).
+///
+/// The state backend `hashmap`; the checkpoint storages `jobmanager` (feature `memory`) and `filesystem` (feature `fs`).
+/// Backends of your own are registered beside them:
+/// [`register_state_backend`](state::StateBackendRegistry::register_state_backend).
+///
+/// ```
+/// use highwater::prelude::*;
+///
+/// # fn main() -> Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let directory = folder.path().display().to_string();
+/// let env = StreamExecutionEnvironment::new("configured");
+/// env.set_state_backend_registry(default_registry());
+/// env.configure(Configuration::from([
+///     ("state.backend.type", "hashmap"),
+///     ("execution.checkpointing.storage", "filesystem"),
+///     ("execution.checkpointing.dir", &directory),
+/// ]));
+/// env.from_source(SequenceSource::new(1..=3)).sink_to(CollectSink::<u64>::default());
+/// env.execute()?;
+/// # assert!(folder.path().join("configured/log").is_dir());
+/// # Ok(())
+/// # }
+/// ```
+pub fn default_registry() -> state::StateBackendRegistry {
+    let mut registry = state::StateBackendRegistry::new();
+    let registered = register_all(&mut registry);
+    registered.expect("the backends of this project have names of their own");
+    registry
+}
+
+fn register_all(registry: &mut state::StateBackendRegistry) -> std::result::Result<(), state::RegistryError> {
+    registry.register_state_backend(highwater_state_kit::HeapStateBackendFactory)?;
+    #[cfg(feature = "memory")]
+    registry.register_checkpoint_storage(highwater_state_backend_memory::MemoryCheckpointStorageFactory)?;
+    #[cfg(feature = "fs")]
+    registry.register_checkpoint_storage(highwater_state_backend_fs::FileSystemCheckpointStorageFactory)?;
+    Ok(())
+}
 
 pub mod prelude {
     //! What nearly every job needs: `use highwater::prelude::*;`.
 
+    pub use crate::default_registry;
     pub use highwater_connectors::{CollectSink, FileSink, FileSource, SequenceSource, Throttled};
     pub use highwater_runtime::{
         DataStream, JobError, JobHandle, JobMonitor, JobOutcome, JobResult, JobStatus, KeyedStream, RestartStrategy,
         StreamExecutionEnvironment,
     };
     pub use highwater_state_api::{
-        AggregateFunction, AggregatingState, AggregatingStateDescriptor, CheckpointId, FoldingState,
+        AggregateFunction, AggregatingState, AggregatingStateDescriptor, CheckpointId, Configuration, FoldingState,
         FoldingStateDescriptor, FunctionInitializationContext, FunctionSnapshotContext, Key, KeyedStateStore,
         ListState, ListStateDescriptor, MapState, MapStateDescriptor, ReducingState, ReducingStateDescriptor,
         ValueState, ValueStateDescriptor,
@@ -118,6 +162,23 @@ pub mod prelude {
     pub use highwater_stream_api::{
         Collector, Data, KeyedContext, KeyedProcessFunction, Result, Sink, Source, Timestamp, WatermarkStrategy,
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::state::options;
+
+    #[test]
+    fn the_readme_lists_every_option_with_its_keys_and_its_default() {
+        let readme = include_str!("../README.md");
+        for option in options::describe() {
+            let row = readme.lines().find(|line| line.starts_with(&format!("| `{}` |", option.key)));
+            let row = row.unwrap_or_else(|| panic!("the README has no row for {}", option.key));
+            for text in option.deprecated_keys.iter().chain(&option.default) {
+                assert!(row.contains(&format!("`{text}`")), "{row} does not name {text}");
+            }
+        }
+    }
 }
 
 /// The example of the README, which has to compile.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use highwater::FileSystemCheckpointStorage;
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use highwater::state::{CheckpointStorage, ObjectPath};
-use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
+use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, Recording, RecordingStorage, When};
 
 use crate::support::{assert_counted, count, environment, storage, wait_for_checkpoints};
 
@@ -32,6 +33,18 @@ fn restart(
     env.execute()
 }
 
+/// Field case: R41.
+#[test]
+fn but_an_empty_directory_is_a_fresh_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage: Arc<dyn CheckpointStorage> = Arc::new(FileSystemCheckpointStorage::new(folder.path()).unwrap());
+    let records = CollectedRecords::default();
+    let result = restart(&storage, &records).unwrap();
+    assert_eq!(result.status.restored_from, None);
+    assert_counted(&records, NUMBERS);
+}
+
+/// Field case: R41.
 #[test]
 fn at_the_start() {
     let faults = Faults::default();
@@ -46,6 +59,38 @@ fn at_the_start() {
         assert_eq!(records.len(), committed, "something was done although the storage failed");
     }
     restart(&storage, &records).unwrap();
+    assert_counted(&records, NUMBERS);
+}
+
+/// Field case: R41.
+#[test]
+fn also_after_retries_and_when_only_a_state_file_cannot_be_read() {
+    const RETRIES: u32 = 2;
+    let folder = tempfile::tempdir().unwrap();
+    let files = FileSystemCheckpointStorage::new(folder.path()).unwrap().with_inline_bytes_max(0).unwrap();
+    let faults = Faults::default();
+    let recording = Recording::default();
+    let faulty = FaultyStorage::new(Arc::new(files), faults.clone());
+    let storage: Arc<dyn CheckpointStorage> = Arc::new(RecordingStorage::new(Arc::new(faulty), recording.clone()));
+    let records = CollectedRecords::default();
+    stopped_job(&storage, &records);
+    let committed = records.len();
+    for operation in [Operation::List, Operation::Read, Operation::ReadRange] {
+        faults.arm(When::every(operation), Fault::FailBefore);
+        recording.take();
+        let env = environment("unlucky", storage.clone());
+        env.set_restart_strategy(RestartStrategy::FixedDelay { attempts: RETRIES, delay_ms: 1 });
+        count(&env, NUMBERS, None, &records, |_| panic!("a job whose state cannot be read reads nothing"));
+        let error = env.execute().unwrap_err();
+        assert!(matches!(error, JobError::Storage(_)), "{operation:?}: {error:?}");
+        let calls = recording.take();
+        let tries = calls.iter().filter(|call| call.operation == operation && call.error == Some("Unavailable"));
+        assert_eq!(tries.count() as u32, 1 + RETRIES, "{operation:?}");
+        assert_eq!(records.len(), committed, "something was done although the storage failed");
+        faults.clear();
+    }
+    let result = restart(&storage, &records).unwrap();
+    assert!(result.status.restored_from.is_some());
     assert_counted(&records, NUMBERS);
 }
 
@@ -80,6 +125,30 @@ fn when_the_metadata_of_the_checkpoint_is_changed() {
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert!(source.contains("is damaged: expected checksum") && source.contains(metadata.as_str()), "{source}");
     assert_eq!(records.len(), committed, "the job started although its checkpoint is damaged");
+}
+
+/// Field case: R39.
+#[test]
+fn when_the_metadata_of_the_checkpoint_is_cut_at_whatever_length() {
+    let storage: Arc<dyn CheckpointStorage> = storage();
+    let records = CollectedRecords::default();
+    stopped_job(&storage, &records);
+    let committed = records.len();
+    let objects = pollster::block_on(storage.list(&ObjectPath::new(["unlucky"]))).unwrap();
+    let metadata = objects.iter().rfind(|path| path.name() == "_metadata").unwrap();
+    let whole = pollster::block_on(storage.read(metadata)).unwrap();
+    let checkpoint = metadata.as_str().strip_prefix("unlucky/chk-").unwrap().split('-').next().unwrap();
+    for length in 0..whole.len() {
+        replace(&*storage, metadata, |_| whole.slice(..length));
+        let error = restart(&storage, &records).unwrap_err();
+        assert!(matches!(error, JobError::Restore { .. }), "{length} bytes: {error:?}");
+        let text = format!("{error:?}");
+        assert!(text.starts_with(&format!("checkpoint {checkpoint} cannot be restored: ")), "{length} bytes: {text}");
+        assert_eq!(records.len(), committed, "the job started with {length} bytes of metadata");
+    }
+    replace(&*storage, metadata, |_| whole.clone());
+    restart(&storage, &records).unwrap();
+    assert_counted(&records, NUMBERS);
 }
 
 /// Contract: M243.

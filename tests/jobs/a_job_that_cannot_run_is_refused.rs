@@ -35,7 +35,11 @@ fn a_job_without_a_source() {
 fn a_job_without_a_backend() {
     let env = StreamExecutionEnvironment::new("bare");
     env.from_source(SequenceSource::new(0..1)).sink_to(CollectSink::<u64>::default());
-    assert_eq!(refusal(&env), "no state backend is set: call `set_state_backend` first");
+    assert_eq!(
+        refusal(&env),
+        "no state backend is set: call `set_state_backend`, or `set_state_backend_registry` to have one found by the \
+         configuration or by default"
+    );
 }
 
 #[test]

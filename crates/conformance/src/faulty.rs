@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use highwater_state_api::{CheckpointStorage, ObjectPath, StateHandle, StateUpload, StorageError};
+use highwater_state_api::{
+    CheckpointStorage, ConfigError, ConfigNotices, Configuration, ObjectPath, StateHandle, StateUpload, StorageError,
+};
 
 use crate::Operation;
 
@@ -198,6 +200,19 @@ impl CheckpointStorage for FaultyStorage {
 
     fn is_durable(&self) -> bool {
         self.inner.is_durable()
+    }
+
+    fn inline_bytes_max(&self) -> u64 {
+        self.inner.inline_bytes_max()
+    }
+
+    fn configure(
+        &self,
+        cluster: &Configuration,
+        notices: &mut ConfigNotices,
+    ) -> Result<Option<Arc<dyn CheckpointStorage>>, ConfigError> {
+        let inner = self.inner.configure(cluster, notices)?;
+        Ok(inner.map(|inner| Arc::new(Self::new(inner, self.faults.clone())) as _))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_checkpoint::{OperatorTarget, RestartDecision, RestartStrategy, Restarter};
-use highwater_state_api::{CheckpointStorage, JobName, MaxParallelism, StateBackend};
+use highwater_state_api::{BackendPairing, CheckpointStorage, JobName, MaxParallelism, StateBackend};
 use tokio::sync::{oneshot, watch};
 
 use crate::attempt::{AttemptEnd, run_attempt};
@@ -14,7 +14,7 @@ use crate::control::Report;
 use crate::graph::JobGraph;
 use crate::job::{JobHandle, JobOutcome, JobResult, StatusBoard, Wishes};
 use crate::plan::JobConfig;
-use crate::{JobError, failpoint, threads};
+use crate::{JobError, backend_choice, failpoint, threads};
 
 /// How many restarts there are when checkpointing is enabled and no strategy was set.
 const DEFAULT_RESTARTS: u32 = 10;
@@ -58,12 +58,12 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         return Err(JobError::Invalid(reason.to_owned()));
     }
     failpoint::set_up()?;
-    let missing = |what: &str| JobError::Invalid(format!("no {what} is set: call `set_state_backend` first"));
+    let BackendPairing { state_backend, checkpoint_storage } = backend_choice::choose(&config)?;
     let board = Arc::new(StatusBoard::default());
     let job = Job {
         name: JobName::new(&config.name).map_err(|error| JobError::Invalid(error.to_string()))?,
-        state_backend: config.state_backend.clone().ok_or_else(|| missing("state backend"))?,
-        storage: config.checkpoint_storage.clone().ok_or_else(|| missing("checkpoint storage"))?,
+        state_backend,
+        storage: checkpoint_storage,
         graph,
         config,
         clock: Arc::new(SystemClock::new()),

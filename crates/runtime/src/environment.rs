@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_checkpoint::RestartStrategy;
-use highwater_state_api::{BackendPairing, CheckpointStorage, StateBackend};
+use highwater_state_api::{BackendPairing, CheckpointStorage, Configuration, StateBackend, StateBackendRegistry};
 use highwater_stream_api::Source;
 
 use crate::data_stream::DataStream;
@@ -47,6 +47,27 @@ impl StreamExecutionEnvironment {
     /// Sets where snapshots go, alone.
     pub fn set_checkpoint_storage(&self, storage: Arc<dyn CheckpointStorage>) -> &Self {
         self.plan.borrow_mut().config.checkpoint_storage = Some(storage);
+        self
+    }
+
+    /// Sets what finds a state backend and a checkpoint storage that were not set here: by the names in the
+    /// configuration, or else heap state with checkpoints in memory. In the crate `highwater`, `default_registry` is one.
+    pub fn set_state_backend_registry(&self, registry: StateBackendRegistry) -> &Self {
+        self.plan.borrow_mut().config.registry = Some(registry);
+        self
+    }
+
+    /// Sets the configuration of the job, which counts before that of the cluster. What was set here by code counts
+    /// before both. A mistake in it is reported when the job is started.
+    pub fn configure(&self, configuration: Configuration) -> &Self {
+        self.plan.borrow_mut().config.configuration = configuration;
+        self
+    }
+
+    /// Sets the configuration that all jobs of an installation share. What a state backend or a checkpoint storage that
+    /// was set by code has left open is taken from here, and from nowhere else.
+    pub fn set_cluster_configuration(&self, configuration: Configuration) -> &Self {
+        self.plan.borrow_mut().config.cluster_configuration = configuration;
         self
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use highwater_checkpoint::AttemptFailure;
-use highwater_state_api::{BoxedError, CheckpointId, OperatorUid, StateError, StorageError};
+use highwater_state_api::{BoxedError, CheckpointId, ConfigError, OperatorUid, StateError, StorageError};
 use highwater_stream_api::CommitError;
 
 /// An error of one task. It ends the attempt; the restart strategy decides what follows.
@@ -107,6 +107,9 @@ pub enum JobError {
     /// The job was described in a way that cannot run. A mistake in the program; nothing was started.
     #[error("the job cannot run: {0}")]
     Invalid(String),
+    /// There is a mistake in the configuration. Nothing was started.
+    #[error("the configuration cannot be used")]
+    Configuration(#[from] ConfigError),
     /// State of a checkpoint does not fit the job.
     #[error("checkpoint {checkpoint} cannot be restored")]
     Restore {

@@ -7,6 +7,7 @@
 //!   driven by the shell.
 
 mod attempt;
+mod backend_choice;
 pub mod batch;
 mod build;
 mod chain;

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_checkpoint::RestartStrategy;
-use highwater_state_api::{BoxedError, CheckpointStorage, JobName, MaxParallelism, OperatorUid, StateBackend};
+use highwater_state_api::{
+    BoxedError, CheckpointStorage, Configuration, JobName, MaxParallelism, OperatorUid, StateBackend,
+    StateBackendRegistry,
+};
 use highwater_stream_api::{Data, KeySelector, Sink, Source};
 
 use crate::JobError;
@@ -33,6 +36,10 @@ pub(crate) struct JobConfig {
     pub(crate) name: String,
     pub(crate) state_backend: Option<Arc<dyn StateBackend>>,
     pub(crate) checkpoint_storage: Option<Arc<dyn CheckpointStorage>>,
+    /// Finds by name what is not set.
+    pub(crate) registry: Option<StateBackendRegistry>,
+    pub(crate) configuration: Configuration,
+    pub(crate) cluster_configuration: Configuration,
     pub(crate) checkpoint_interval: Option<Duration>,
     pub(crate) checkpoint_timeout: Duration,
     pub(crate) min_pause: Duration,
@@ -162,6 +169,9 @@ impl Plan {
             name,
             state_backend: None,
             checkpoint_storage: None,
+            registry: None,
+            configuration: Configuration::new(),
+            cluster_configuration: Configuration::new(),
             checkpoint_interval: None,
             checkpoint_timeout: DEFAULT_CHECKPOINT_TIMEOUT,
             min_pause: Duration::ZERO,

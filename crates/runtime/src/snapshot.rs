@@ -11,9 +11,6 @@ use crate::chain::FrozenChain;
 use crate::control::Report;
 use crate::error::chain_of;
 
-/// State up to this many bytes travels inside the metadata instead of as an object of its own; Flink's default.
-pub(crate) const INLINE_BYTES_MAX: usize = 20 * 1024;
-
 /// A snapshot of one subtask that is to be written. Owns all it needs: it may run anywhere, or be dropped.
 pub struct AsyncSnapshot {
     /// The job.
@@ -87,6 +84,7 @@ async fn write_keyed(
     path: &ObjectPath,
     storage: &dyn CheckpointStorage,
 ) -> Result<KeyedStateHandle, BoxedError> {
+    let inline_bytes_max = storage.inline_bytes_max();
     let mut parts = Vec::new();
     let mut upload = None;
     let mut offset = 0u64;
@@ -101,7 +99,7 @@ async fn write_keyed(
         }
         parts.push(KeyGroupPart { group, offset, length, checksum: Checksum::of(&buffer[start..]) });
         offset += length;
-        if buffer.len() > INLINE_BYTES_MAX {
+        if buffer.len() as u64 > inline_bytes_max {
             if upload.is_none() {
                 upload = Some(storage.create(path).await?);
             }
@@ -121,3 +119,7 @@ async fn write_keyed(
     };
     Ok(KeyedStateHandle { range, tables: frozen.tables, parts, state })
 }
+
+#[cfg(test)]
+#[path = "snapshot_test.rs"]
+mod snapshot_test;

@@ -88,7 +88,7 @@ impl Fixture {
             subtask: 0,
             parallelism: 1,
             max_parallelism: MaxParallelism::new(8).unwrap(),
-            state_backend: Arc::new(HeapStateBackend),
+            state_backend: Arc::new(HeapStateBackend::new()),
             row_settings: RowSettings { cached_rows_max: 0, hash_seed: 1 },
             now: Duration::ZERO,
             restored: None,

@@ -15,7 +15,8 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use highwater_checkpoint::{LogRecord, decode_log_record, paths};
 use highwater_state_api::{
-    CheckpointStorage, Checksum, JobName, ObjectPath, StateHandle, StateUpload, StorageError, folders_in,
+    CheckpointStorage, Checksum, ConfigError, ConfigNotices, Configuration, INLINE_BYTES_MAX, JobName, ObjectPath,
+    StateHandle, StateUpload, StorageError, folders_in,
 };
 
 use crate::dice::Dice;
@@ -226,6 +227,19 @@ impl CheckpointStorage for SimStorage {
 
     fn is_durable(&self) -> bool {
         true
+    }
+
+    fn inline_bytes_max(&self) -> u64 {
+        INLINE_BYTES_MAX
+    }
+
+    /// Nothing was left open.
+    fn configure(
+        &self,
+        _: &Configuration,
+        _: &mut ConfigNotices,
+    ) -> Result<Option<Arc<dyn CheckpointStorage>>, ConfigError> {
+        Ok(None)
     }
 }
 

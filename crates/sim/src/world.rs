@@ -296,7 +296,7 @@ impl World {
                 Begun::Finished => return Ok(Started::Finished),
                 Begun::Claimed(claimed) => *claimed,
             };
-            let state_backend: Arc<dyn StateBackend> = Arc::new(HeapStateBackend);
+            let state_backend: Arc<dyn StateBackend> = Arc::new(HeapStateBackend::new());
             let preparation = Preparation {
                 job: &job,
                 graph: &shared,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::rows::TypedRows;
 use crate::{
-    CheckpointId, CheckpointStorage, JobName, KeyGroup, KeyGroupRange, MaxParallelism, OperatorUid, StateError,
-    TableMeta,
+    CheckpointId, CheckpointStorage, ConfigError, ConfigNotices, Configuration, JobName, KeyGroup, KeyGroupRange,
+    MaxParallelism, OperatorUid, StateError, TableMeta,
 };
 
 /// Number of a table (a registered state) within one keyed backend, from 0, in the order of registration.
@@ -161,6 +161,18 @@ pub trait StateBackend: Send + Sync + fmt::Debug {
         &self,
         parameters: &KeyedBackendParameters,
     ) -> Result<Box<dyn KeyedStateBackend>, StateError>;
+
+    /// This backend with what was left open when it was made, taken from the configuration of the cluster; `None` when
+    /// nothing was left open.
+    ///
+    /// Called at the start of a job in which the backend was set by code. What was set there is not changed.
+    fn configure(
+        &self,
+        _cluster: &Configuration,
+        _notices: &mut ConfigNotices,
+    ) -> Result<Option<Arc<dyn StateBackend>>, ConfigError> {
+        Ok(None)
+    }
 }
 
 impl<B: StateBackend + ?Sized> StateBackend for Arc<B> {
@@ -173,6 +185,14 @@ impl<B: StateBackend + ?Sized> StateBackend for Arc<B> {
         parameters: &KeyedBackendParameters,
     ) -> Result<Box<dyn KeyedStateBackend>, StateError> {
         (**self).create_keyed_backend(parameters)
+    }
+
+    fn configure(
+        &self,
+        cluster: &Configuration,
+        notices: &mut ConfigNotices,
+    ) -> Result<Option<Arc<dyn StateBackend>>, ConfigError> {
+        (**self).configure(cluster, notices)
     }
 }
 

@@ -6,12 +6,14 @@
 //! * The row tier: [`KeyedState`] keeps typed rows before a [`KeyedStateBackend`].
 //! * Backends: [`StateBackend`] makes them, [`ByteTables`] and [`FrozenState`] are what most have to write.
 //! * Storage: [`CheckpointStorage`] keeps immutable objects, a [`StateHandle`] names one.
+//! * By name: a [`StateBackendRegistry`] makes what a [`Configuration`] asks for; [`options`] are the keys.
 //! * Hooks: [`FunctionInitializationContext`], [`FunctionSnapshotContext`].
 //!
 //! This crate knows no runtime, no clock and no thread.
 
 mod backend;
 pub mod canonical;
+mod configuration;
 mod descriptors;
 mod error;
 mod function;
@@ -22,6 +24,8 @@ mod key_group;
 mod key_hash;
 mod keyed_state;
 mod operator_state;
+pub mod options;
+mod registry;
 mod rows;
 mod schema;
 mod serializer;
@@ -31,6 +35,10 @@ mod store;
 pub use backend::{
     At, BackendPairing, ByteTables, Entry, EntryVisitor, FrozenState, KeyedBackendParameters, KeyedStateBackend,
     Prefix, Residence, SnapshotRequest, StateBackend, TableId,
+};
+pub use configuration::{
+    ConfigError, ConfigNotice, ConfigNotices, ConfigOption, ConfigValue, Configuration, MemorySize, OptionDescription,
+    Setting,
 };
 pub use descriptors::{
     AggregateFunction, AggregatingStateDescriptor, AnyDescriptor, FoldingStateDescriptor, Key, ListStateDescriptor,
@@ -45,8 +53,9 @@ pub use key_group::{KeyGroup, KeyGroupRange, MAX_PARALLELISM_LIMIT, MaxParalleli
 pub use key_hash::{KEY_HASH_ID, KeyHash, KeyHashError, KeyHasher, encode_canonical};
 pub use keyed_state::{FrozenKeyedState, KeyListenerId, KeyedState, NamespacedStore, RowSettings};
 pub use operator_state::{OperatorList, Redistribution};
+pub use registry::{CheckpointStorageFactory, RegistryError, StateBackendFactory, StateBackendRegistry};
 pub use rows::TypedRows;
 pub use schema::{Container, Schema, SchemaError, Shape};
 pub use serializer::{BincodeSerializer, Serializer, SerializerError, VALUE_BYTES_MAX};
-pub use storage::{CheckpointStorage, StateUpload, StorageError, check, folders_in, read_state};
+pub use storage::{CheckpointStorage, INLINE_BYTES_MAX, StateUpload, StorageError, check, folders_in, read_state};
 pub use store::{KeyedStateStore, Slot};

@@ -4,11 +4,16 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::{Checksum, ObjectPath, StateHandle};
+use crate::{Checksum, ConfigError, ConfigNotices, Configuration, ObjectPath, StateHandle};
+
+/// State of up to this many bytes travels inside the metadata of its checkpoint instead of as an object of its own,
+/// unless the storage says otherwise; Flink's default.
+pub const INLINE_BYTES_MAX: u64 = 20 * 1024;
 
 /// What went wrong with an object of a checkpoint storage. The kind tells the caller what to do.
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +130,23 @@ pub trait CheckpointStorage: Send + Sync + fmt::Debug {
 
     /// Whether what is written here outlives the process.
     fn is_durable(&self) -> bool;
+
+    /// Up to how many bytes of state travel inside the metadata of a checkpoint instead of as an object of their own.
+    fn inline_bytes_max(&self) -> u64 {
+        INLINE_BYTES_MAX
+    }
+
+    /// This storage with what was left open when it was made, taken from the configuration of the cluster; `None` when
+    /// nothing was left open. Both have the same objects.
+    ///
+    /// Called at the start of a job in which the storage was set by code. What was set there is not changed.
+    fn configure(
+        &self,
+        _cluster: &Configuration,
+        _notices: &mut ConfigNotices,
+    ) -> Result<Option<Arc<dyn CheckpointStorage>>, ConfigError> {
+        Ok(None)
+    }
 }
 
 /// The folders directly in `folder` that hold some of `objects`, in ascending order of path.

@@ -128,6 +128,7 @@ fn object(path: &str) -> ObjectPath {
     ObjectPath::parse(path).unwrap()
 }
 
+/// Field case: R45.
 #[test]
 fn everything_is_flushed_before_it_is_named() {
     let world = World::new();

@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use highwater_state_api::{CheckpointStorage, ObjectPath, RunningChecksum, StateHandle, StateUpload, StorageError};
+use highwater_state_api::{
+    CheckpointStorage, ConfigError, ConfigNotices, Configuration, INLINE_BYTES_MAX, MemorySize, ObjectPath,
+    RunningChecksum, StateHandle, StateUpload, StorageError, options,
+};
 
 use crate::atomic_write::{AtomicWriter, TemporaryFile};
 use crate::file_system::{FileSystem, HostFileSystem};
@@ -38,6 +41,8 @@ use crate::uri::{LocationError, path_of};
 #[derive(Debug, Clone)]
 pub struct FileSystemCheckpointStorage {
     writer: Arc<AtomicWriter>,
+    /// `None` is left open for the configuration of the cluster.
+    inline_bytes_max: Option<u64>,
 }
 
 impl FileSystemCheckpointStorage {
@@ -55,9 +60,20 @@ impl FileSystemCheckpointStorage {
     pub(crate) fn with_file_system(location: &Path, file_system: Arc<dyn FileSystem>) -> Result<Self, LocationError> {
         let path = path_of(location)?;
         match AtomicWriter::open(path.clone(), file_system) {
-            Ok(writer) => Ok(Self { writer: Arc::new(writer) }),
+            Ok(writer) => Ok(Self { writer: Arc::new(writer), inline_bytes_max: None }),
             Err(source) => Err(LocationError::Unusable { path, source }),
         }
+    }
+
+    /// Keeps state of up to this many bytes inside the metadata of its checkpoint. Not set, the configuration of the
+    /// cluster decides, or else it is [`INLINE_BYTES_MAX`].
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] when it is more than 1 MiB: metadata is read as a whole.
+    pub fn with_inline_bytes_max(self, inline_bytes_max: u64) -> Result<Self, ConfigError> {
+        let size = MemorySize::from_bytes(inline_bytes_max);
+        let size = options::DATA_INLINE_THRESHOLD.check(size, &size.to_string())?;
+        Ok(Self { inline_bytes_max: Some(size.bytes), ..self })
     }
 
     /// The directory, as an absolute path.
@@ -209,6 +225,22 @@ impl CheckpointStorage for FileSystemCheckpointStorage {
 
     fn is_durable(&self) -> bool {
         true
+    }
+
+    fn inline_bytes_max(&self) -> u64 {
+        self.inline_bytes_max.unwrap_or(INLINE_BYTES_MAX)
+    }
+
+    fn configure(
+        &self,
+        cluster: &Configuration,
+        notices: &mut ConfigNotices,
+    ) -> Result<Option<Arc<dyn CheckpointStorage>>, ConfigError> {
+        if self.inline_bytes_max.is_some() {
+            return Ok(None);
+        }
+        let configured = cluster.get_optional(&options::DATA_INLINE_THRESHOLD, notices)?;
+        Ok(configured.map(|size| Arc::new(Self { inline_bytes_max: Some(size.bytes), ..self.clone() }) as _))
     }
 }
 

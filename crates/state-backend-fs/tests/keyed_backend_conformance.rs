@@ -1,4 +1,5 @@
-//! The state backend of the file system preset passes the keyed suite.
+//! The state backend of the file system preset passes the keyed suite, with asynchronous and with synchronous
+//! snapshots.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
@@ -13,8 +14,13 @@ struct OfPreset(BackendPairing, TempDir);
 
 impl OfPreset {
     fn new() -> Self {
+        Self::with_asynchronous_snapshots(true)
+    }
+
+    fn with_asynchronous_snapshots(asynchronous: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self(FsStateBackend::new(folder.path()).unwrap().into(), folder)
+        let preset = FsStateBackend::new(folder.path()).unwrap().with_asynchronous_snapshots(asynchronous);
+        Self(preset.into(), folder)
     }
 }
 
@@ -32,6 +38,12 @@ impl StateBackend for OfPreset {
 }
 
 keyed_backend_conformance!(OfPreset::new);
+
+mod synchronous {
+    use super::*;
+
+    keyed_backend_conformance!(|| OfPreset::with_asynchronous_snapshots(false));
+}
 
 #[test]
 fn the_preset_is_heap_state_and_files() {

@@ -29,6 +29,7 @@ fn litter(folder: &Path) {
     fs::write(folder.join(".tmp-1-0"), "half a check").unwrap();
 }
 
+/// Field case: R43.
 #[test]
 fn a_checkpoint_completes_among_left_overs_and_none_remains() {
     let folder = tempfile::tempdir().unwrap();
@@ -43,6 +44,7 @@ fn a_checkpoint_completes_among_left_overs_and_none_remains() {
     assert_eq!(names(&chk), ["metadata", "state"]);
 }
 
+/// Field case: R43.
 #[test]
 fn names_that_are_taken_are_passed_over() {
     let folder = tempfile::tempdir().unwrap();

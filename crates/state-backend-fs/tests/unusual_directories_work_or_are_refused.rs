@@ -35,6 +35,7 @@ fn use_storage(location: &Path, folder: &Path) {
     .unwrap();
 }
 
+/// Field case: R107.
 #[test]
 fn a_plain_path_is_taken_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -46,13 +47,26 @@ fn a_plain_path_is_taken_as_it_is() {
     use_storage(Path::new(&format!("{}/", path.display())), &path);
 }
 
+/// Field case: R107.
+#[test]
+fn a_relative_path_means_the_current_directory_of_the_start() {
+    let folder = tempfile::tempdir_in(".").unwrap();
+    let name = folder.path().file_name().unwrap();
+    for location in [Path::new(name).join("a"), Path::new(".").join(name).join("b")] {
+        use_storage(&location, &location);
+    }
+}
+
+/// Field case: R107.
 #[test]
 fn a_file_uri_is_decoded() {
     let folder = tempfile::tempdir().unwrap();
     let uri = format!("file://{}/with%20space/a%2520b", folder.path().display());
     use_storage(Path::new(&uri), &folder.path().join("with space/a%20b"));
+    use_storage(Path::new(&format!("{uri}/trailing/")), &folder.path().join("with space/a%20b/trailing"));
 }
 
+/// Field case: R107.
 #[cfg(unix)]
 #[test]
 fn a_path_need_not_be_text() {
@@ -63,6 +77,7 @@ fn a_path_need_not_be_text() {
     use_storage(&path, &path);
 }
 
+/// Field case: R107.
 #[cfg(unix)]
 #[test]
 fn symbolic_links_are_followed() {
@@ -82,6 +97,7 @@ fn symbolic_links_are_followed() {
     assert!(elsewhere.join("a").exists());
 }
 
+/// Field case: R107.
 #[test]
 fn what_cannot_be_a_directory_is_refused_at_the_start() {
     let folder = tempfile::tempdir().unwrap();

@@ -12,6 +12,7 @@ use crate::MemoryCheckpointStorage;
 /// The familiar pairing of [`HeapStateBackend`] and [`MemoryCheckpointStorage`]; hand it to a job as it is.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStateBackend {
+    backend: HeapStateBackend,
     storage: MemoryCheckpointStorage,
 }
 
@@ -23,12 +24,18 @@ impl MemoryStateBackend {
 
     /// Takes states of up to this many bytes.
     pub fn with_state_bytes_max(self, state_bytes_max: u64) -> Self {
-        Self { storage: self.storage.with_state_bytes_max(state_bytes_max) }
+        Self { storage: self.storage.with_state_bytes_max(state_bytes_max), ..self }
+    }
+
+    /// Whether snapshots are serialised beside the records, as by default, or before the task goes on:
+    /// [`HeapStateBackend`] says what that means. Not set, the configuration of the cluster decides.
+    pub fn with_asynchronous_snapshots(self, asynchronous: bool) -> Self {
+        Self { backend: self.backend.with_asynchronous_snapshots(asynchronous), ..self }
     }
 }
 
 impl From<MemoryStateBackend> for BackendPairing {
     fn from(preset: MemoryStateBackend) -> Self {
-        Self { state_backend: Arc::new(HeapStateBackend), checkpoint_storage: Arc::new(preset.storage) }
+        Self { state_backend: Arc::new(preset.backend), checkpoint_storage: Arc::new(preset.storage) }
     }
 }

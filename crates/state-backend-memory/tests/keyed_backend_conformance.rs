@@ -1,4 +1,4 @@
-//! The state backend of the memory preset passes the keyed suite.
+//! The state backend of the memory preset passes the keyed suite, with asynchronous and with synchronous snapshots.
 
 use highwater_conformance::keyed_backend_conformance;
 use highwater_state_api::{BackendPairing, KeyedBackendParameters, KeyedStateBackend, StateBackend, StateError};
@@ -22,6 +22,12 @@ impl StateBackend for OfPreset {
 }
 
 keyed_backend_conformance!(|| OfPreset(MemoryStateBackend::new().into()));
+
+mod synchronous {
+    use super::*;
+
+    keyed_backend_conformance!(|| OfPreset(MemoryStateBackend::new().with_asynchronous_snapshots(false).into()));
+}
 
 #[test]
 fn the_preset_is_heap_state_and_memory() {

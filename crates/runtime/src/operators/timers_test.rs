@@ -25,7 +25,7 @@ fn state(subtask: u32, parallelism: u32) -> KeyedState {
         max_parallelism,
         range: max_parallelism.range_of(subtask, parallelism),
     };
-    let backend = HeapStateBackend.create_keyed_backend(&parameters).unwrap();
+    let backend = HeapStateBackend::new().create_keyed_backend(&parameters).unwrap();
     let settings = RowSettings { cached_rows_max: 0, hash_seed: 7 };
     KeyedState::open::<String>(backend, &parameters, Arc::new(BincodeSerializer::traced()), settings).unwrap()
 }

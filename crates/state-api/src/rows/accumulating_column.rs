@@ -99,8 +99,8 @@ impl<In: 'static, Acc: State, Out: 'static> Column for TypedAccumulators<In, Acc
         self.values.freeze()
     }
 
-    fn fold(&mut self) {
-        self.values.fold();
+    fn fold(&mut self) -> bool {
+        self.values.fold()
     }
 
     fn warm(&mut self, rows: &[u32]) {
@@ -156,8 +156,8 @@ impl<In: 'static, Out: 'static> Column for AccumulatingColumn<In, Out> {
         self.inner.freeze()
     }
 
-    fn fold(&mut self) {
-        self.inner.fold();
+    fn fold(&mut self) -> bool {
+        self.inner.fold()
     }
 
     fn warm(&mut self, rows: &[u32]) {

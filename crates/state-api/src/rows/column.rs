@@ -33,8 +33,8 @@ pub trait Column: Any + Send {
     /// Freezes the column as it is.
     fn freeze(&mut self) -> Box<dyn FrozenColumn>;
 
-    /// Does a bounded part of the work that finished snapshots have left behind.
-    fn fold(&mut self);
+    /// Does a bounded part of the work that finished snapshots have left behind; whether there is more.
+    fn fold(&mut self) -> bool;
 
     /// Touches the cells of rows that are about to be used, when the column was used since the last call, so that
     /// their cache misses overlap.

@@ -60,7 +60,7 @@ pub(crate) trait KeyColumn: Send {
     fn freeze(&mut self) -> Box<dyn FrozenKeys>;
 
     /// See [`Paged::fold`].
-    fn fold(&mut self);
+    fn fold(&mut self) -> bool;
 
     /// Gives all rows back.
     fn forget(&mut self);
@@ -298,9 +298,8 @@ impl<K: Key, C: KeyCell<K>> KeyColumn for KeyRows<K, C> {
         })
     }
 
-    fn fold(&mut self) {
-        self.cells.fold();
-        self.hashes.fold();
+    fn fold(&mut self) -> bool {
+        self.cells.fold() | self.hashes.fold()
     }
 
     fn forget(&mut self) {

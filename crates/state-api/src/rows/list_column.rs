@@ -274,8 +274,8 @@ impl<T: State> Column for ListColumn<T> {
         })
     }
 
-    fn fold(&mut self) {
-        self.lists.fold();
+    fn fold(&mut self) -> bool {
+        self.lists.fold()
     }
 
     fn warm(&mut self, rows: &[u32]) {

@@ -320,8 +320,8 @@ impl<UK: Key, UV: State> Column for MapColumn<UK, UV> {
         })
     }
 
-    fn fold(&mut self) {
-        self.entries.fold();
+    fn fold(&mut self) -> bool {
+        self.entries.fold()
     }
 
     fn warm(&mut self, rows: &[u32]) {

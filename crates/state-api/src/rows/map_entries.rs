@@ -150,10 +150,8 @@ impl<UK: Key, UV: State> MapEntries<UK, UV> {
         FrozenMapEntries { heads: self.heads.freeze(), links: self.links.freeze(), cells: self.cells.freeze() }
     }
 
-    pub(crate) fn fold(&mut self) {
-        self.heads.fold();
-        self.links.fold();
-        self.cells.fold();
+    pub(crate) fn fold(&mut self) -> bool {
+        self.heads.fold() | self.links.fold() | self.cells.fold()
     }
 
     pub(crate) fn warm(&self, rows: &[u32]) {

@@ -204,10 +204,18 @@ impl TypedRows {
         }
     }
 
-    pub(crate) fn fold(&mut self) {
-        self.keys.column.fold();
-        self.namespaces.iter_mut().for_each(|namespaces| namespaces.rows.fold());
-        self.columns().for_each(|column| column.fold());
+    /// Does a bounded part of the work that finished snapshots have left behind; whether there is more.
+    pub(crate) fn fold(&mut self) -> bool {
+        let mut is_more = self.keys.column.fold();
+        self.namespaces.iter_mut().for_each(|namespaces| is_more |= namespaces.rows.fold());
+        self.columns().for_each(|column| is_more |= column.fold());
+        is_more
+    }
+
+    /// Takes back all that finished snapshots share, so that no later write copies a page: for backends that have used up
+    /// a snapshot before their freeze returns. Takes time in proportion to the rows.
+    pub fn fold_back(&mut self) {
+        while self.fold() {}
     }
 
     pub(crate) fn warm(&mut self, rows: &[u32]) {

@@ -79,7 +79,7 @@ pub(crate) trait NamespaceRows: Any + Send {
     fn freeze(&mut self) -> Box<dyn FrozenNamespaces>;
 
     /// See [`Paged::fold`](super::paged::Paged::fold).
-    fn fold(&mut self);
+    fn fold(&mut self) -> bool;
 
     /// Gives all rows back.
     fn forget(&mut self);
@@ -147,8 +147,8 @@ impl<N: Key> NamespaceRows for TypedNamespaces<N> {
         Box::new(FrozenTypedNamespaces { entries: self.entries.freeze(), serializer: self.serializer.clone() })
     }
 
-    fn fold(&mut self) {
-        self.entries.fold();
+    fn fold(&mut self) -> bool {
+        self.entries.fold()
     }
 
     fn forget(&mut self) {

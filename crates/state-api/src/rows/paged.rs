@@ -144,15 +144,14 @@ impl<T: Clone> Paged<T> {
         FrozenPaged { layers: self.layers.clone() }
     }
 
-    /// Does a bounded part of the work that finished and overlapping snapshots have left behind.
+    /// Does a bounded part of the work that finished and overlapping snapshots have left behind. Whether finished ones have
+    /// left more.
     #[inline]
-    pub(crate) fn fold(&mut self) {
-        if !self.layers.is_empty() || !self.trash.is_empty() {
-            self.fold_some();
-        }
+    pub(crate) fn fold(&mut self) -> bool {
+        (!self.layers.is_empty() || !self.trash.is_empty()) && self.fold_some()
     }
 
-    fn fold_some(&mut self) {
+    fn fold_some(&mut self) -> bool {
         let kept = self.trash.len().saturating_sub(PAGES_FREED);
         self.trash.truncate(kept);
         let layer_count = self.layers.len();
@@ -179,6 +178,7 @@ impl<T: Clone> Paged<T> {
             Some(None) if layer_count > 1 => self.lift_some(),
             _ => {}
         }
+        !self.trash.is_empty() || self.layers.last_mut().is_some_and(|layer| Arc::get_mut(layer).is_some())
     }
 
     /// Where every snapshot overlaps the next, the newest layer is never unshared. So that the stack does not grow for

@@ -153,8 +153,8 @@ impl<T: State> Column for ValueColumn<T> {
         })
     }
 
-    fn fold(&mut self) {
-        self.cells.fold();
+    fn fold(&mut self) -> bool {
+        self.cells.fold()
     }
 
     fn warm(&mut self, rows: &[u32]) {

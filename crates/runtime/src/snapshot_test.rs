@@ -1,0 +1,69 @@
+//! Which state becomes an object of its own, and which travels in the metadata.
+
+use highwater_state_api::{
+    At, Entry, EntryVisitor, FrozenState, INLINE_BYTES_MAX, KeyGroup, MaxParallelism, StateError, TableId,
+};
+use highwater_state_backend_memory::MemoryCheckpointStorage;
+use pollster::block_on;
+
+use super::*;
+
+/// A snapshot with one value in each of some key groups.
+struct Values(Vec<(KeyGroup, usize)>);
+
+impl FrozenState for Values {
+    fn visit_key_group(&mut self, group: KeyGroup, visit: &mut EntryVisitor<'_>) -> Result<(), StateError> {
+        for (of_value, bytes) in &self.0 {
+            if *of_value == group {
+                let at = At { table: TableId(0), group, key: b"key", namespace: &[], map_key: &[] };
+                visit(Entry { at, value: &vec![7; *bytes] })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is written of values of these sizes, one in each key group.
+fn written(sizes: &[usize]) -> (KeyedStateHandle, Vec<ObjectPath>) {
+    let storage = MemoryCheckpointStorage::new();
+    let path = ObjectPath::new(["job", "chk-1-1", "sum-0"]);
+    let groups = MaxParallelism::new(8).unwrap().all();
+    let content = Box::new(Values(groups.iter().zip(sizes.iter().copied()).collect()));
+    let frozen = FrozenKeyedState { tables: Vec::new(), content };
+    let handle = block_on(write_keyed(frozen, groups, &path, &storage)).unwrap();
+    let objects = block_on(storage.list(&ObjectPath::new(["job"]))).unwrap();
+    (handle, objects)
+}
+
+/// Bytes that the canonical stream has beside a value of about this size: its section, lengths and key.
+fn overhead(bytes: usize) -> usize {
+    let (handle, _) = written(&[bytes]);
+    handle.state.length() as usize - bytes
+}
+
+/// Contract: T338.
+#[test]
+fn state_of_exactly_the_threshold_is_inline_and_of_one_byte_more_an_object() {
+    let threshold = INLINE_BYTES_MAX as usize;
+    let one_value = threshold - overhead(20_000);
+    let two_values = [threshold / 2 - overhead(10_000); 2];
+    for sizes in [&[one_value][..], &two_values] {
+        let (handle, objects) = written(sizes);
+        assert_eq!(handle.state.length(), INLINE_BYTES_MAX);
+        assert!(matches!(handle.state, StateHandle::Inline(_)) && objects.is_empty(), "{objects:?}");
+
+        let mut larger = sizes.to_vec();
+        *larger.last_mut().unwrap() += 1;
+        let (handle, objects) = written(&larger);
+        assert_eq!(handle.state.length(), INLINE_BYTES_MAX + 1);
+        assert!(matches!(handle.state, StateHandle::Object { .. }));
+        assert_eq!(objects, [ObjectPath::new(["job", "chk-1-1", "sum-0"])]);
+    }
+}
+
+/// Contract: T338.
+#[test]
+fn without_state_there_is_no_object() {
+    let (handle, objects) = written(&[]);
+    assert!(handle.parts.is_empty() && handle.state.length() == 0 && objects.is_empty());
+}
