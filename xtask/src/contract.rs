@@ -24,6 +24,15 @@ pub(crate) struct ContractCommand {
     /// The letters of the groups whose numbers are listed; all of them if none is named
     #[arg(value_name = "GROUP")]
     groups: Vec<String>,
+
+    /// Draws so many of the covered numbers of these groups instead of listing all: for whoever breaks the library in one
+    /// line, and sees whether exactly the tests of a number fail
+    #[arg(long, value_name = "NUMBERS")]
+    draw: Option<usize>,
+
+    /// What is drawn depends on it, and on nothing else but the contract
+    #[arg(long, default_value_t = 1, requires = "draw")]
+    seed: u64,
 }
 
 impl Command for ContractCommand {
@@ -35,6 +44,13 @@ impl Command for ContractCommand {
             if !groups.iter().any(|group| is_called(group.letter, name)) {
                 bail!("there is no group {name}; {} lists them", document::FOLDER);
             }
+        }
+        if let Some(count) = self.draw {
+            let is_asked = |letter| self.groups.is_empty() || self.groups.iter().any(|name| is_called(letter, name));
+            let drawn = verdict.draw(count, self.seed, is_asked);
+            std::io::stdout().write_all(format!("seed {}\n{drawn}", self.seed).as_bytes())?;
+            read.report()?;
+            return Ok(ExitCode::SUCCESS);
         }
         let mut listing = verdict.summary();
         for group in groups {

@@ -11,6 +11,7 @@ mod code;
 mod contract;
 mod finding;
 mod fix;
+mod random;
 mod sim;
 mod stages;
 mod test;

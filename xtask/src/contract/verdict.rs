@@ -6,6 +6,7 @@ use std::fmt::{self, Write};
 use super::claims::Claim;
 use super::document::{Contract, Group, Id, Status};
 use crate::finding::Finding;
+use crate::random::Random;
 
 /// The contract with the tests that show it.
 pub(super) struct Verdict<'a> {
@@ -83,6 +84,18 @@ impl<'a> Verdict<'a> {
         findings
     }
 
+    /// So many of the covered numbers of some groups, in order, each with its tests.
+    pub(super) fn draw(&self, count: usize, seed: u64, is_asked: impl Fn(char) -> bool) -> String {
+        let groups = self.contract.groups.iter().filter(|group| is_asked(group.letter));
+        let entries = groups.flat_map(|group| &group.entries);
+        let mut covered: Vec<_> =
+            entries.filter(|(id, entry)| self.mark(**id, &entry.status) == Mark::Covered).collect();
+        Random(seed).shuffle(&mut covered);
+        covered.truncate(count);
+        covered.sort_by_key(|(id, _)| **id);
+        covered.into_iter().map(|(id, entry)| self.line(*id, &entry.status)).collect()
+    }
+
     /// One line a group: how many of its numbers are in which state.
     pub(super) fn summary(&self) -> String {
         let mut lines = String::new();
@@ -115,21 +128,20 @@ impl<'a> Verdict<'a> {
 
     /// One line a number: its state, and the tests that show it or what it waits for.
     pub(super) fn numbers(&self, group: &Group) -> String {
-        let mut lines = String::new();
-        for (id, entry) in &group.entries {
-            let why = match &entry.status {
-                _ if self.tests.contains_key(id) => {
-                    let tests = self.tests[id].iter().map(|claim| format!("{} ({})", claim.test, claim.path));
-                    tests.collect::<Vec<_>>().join(", ")
-                }
-                Status::Promised => String::new(),
-                Status::Planned(why) | Status::NotApplicable(why) => why.clone(),
-            };
-            let line = format!("{id:<5} {:<14}  {why}", self.mark(*id, &entry.status));
-            lines.push_str(line.trim_end());
-            lines.push('\n');
-        }
-        lines
+        group.entries.iter().map(|(id, entry)| self.line(*id, &entry.status)).collect()
+    }
+
+    fn line(&self, id: Id, status: &Status) -> String {
+        let why = match status {
+            _ if self.tests.contains_key(&id) => {
+                let tests = self.tests[&id].iter().map(|claim| format!("{} ({})", claim.test, claim.path));
+                tests.collect::<Vec<_>>().join(", ")
+            }
+            Status::Promised => String::new(),
+            Status::Planned(why) | Status::NotApplicable(why) => why.clone(),
+        };
+        let line = format!("{id:<5} {:<14}  {why}", self.mark(id, status));
+        format!("{}\n", line.trim_end())
     }
 }
 

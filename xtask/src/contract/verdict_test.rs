@@ -80,3 +80,12 @@ fn a_group_is_counted_and_listed() {
     let verdict = Verdict::new(&contract, &[]);
     assert!(verdict.numbers(&contract.groups[0]).starts_with("A1    uncovered\n"));
 }
+
+#[test]
+fn only_covered_numbers_of_the_groups_asked_for_are_drawn() {
+    let (contract, claims) = (contract("open"), claims_of("A1"));
+    let verdict = Verdict::new(&contract, &claims);
+    assert_eq!(verdict.draw(5, 1, |_| true), "A1    covered         it_works (tests/a.rs)\n");
+    assert_eq!(verdict.draw(0, 1, |_| true), "");
+    assert_eq!(verdict.draw(5, 1, |letter| letter == 'B'), "");
+}
