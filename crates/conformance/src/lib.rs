@@ -1,7 +1,7 @@
 //! What it means to be a backend or a storage, as tests anyone can run on theirs.
 //!
 //! * [`storage_conformance!`] runs every case of [`storage`] on a checkpoint storage.
-//! * [`keyed_backend_conformance!`] runs every case of [`keyed`] on a state backend.
+//! * [`backend_conformance!`] runs every case of [`keyed`] on a state backend.
 //! * [`FaultyStorage`] makes a storage fail on command, [`RecordingStorage`] tells what was asked of one.
 //!
 //! A case is a plain function with a sentence for a name; it panics when the sentence is not true. Each suite has one

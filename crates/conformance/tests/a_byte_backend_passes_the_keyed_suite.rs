@@ -2,7 +2,7 @@
 
 mod support;
 
-use highwater_conformance::keyed_backend_conformance;
+use highwater_conformance::backend_conformance;
 use support::byte_backend::ByteBackend;
 
-keyed_backend_conformance!(ByteBackend::default);
+backend_conformance!(ByteBackend::default);

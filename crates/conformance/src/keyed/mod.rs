@@ -22,7 +22,7 @@ pub use restores::*;
 pub use snapshots::*;
 pub use values::*;
 
-/// The one list of the suite: from it come [`CASES`] and [`keyed_backend_conformance!`](crate::keyed_backend_conformance).
+/// The one list of the suite: from it come [`CASES`] and [`backend_conformance!`](crate::backend_conformance).
 macro_rules! suite {
     ($d:tt $($case:ident),* $(,)?) => {
         /// Every case with its name, in the order of the suite.
@@ -32,7 +32,7 @@ macro_rules! suite {
         ///
         /// Takes a factory, `Fn() -> B` where `B` is a `StateBackend`, that makes a new one at each call.
         #[macro_export]
-        macro_rules! keyed_backend_conformance {
+        macro_rules! backend_conformance {
             ($d factory:expr $d(,)?) => {
                 $(
                     #[test]

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
-use highwater_conformance::keyed_backend_conformance;
+use highwater_conformance::backend_conformance;
 use highwater_state_api::{BackendPairing, KeyedBackendParameters, KeyedStateBackend, StateBackend, StateError};
 use highwater_state_backend_fs::FsStateBackend;
 use tempfile::TempDir;
@@ -31,7 +31,7 @@ impl StateBackend for OfPreset {
     }
 }
 
-keyed_backend_conformance!(OfPreset::new);
+backend_conformance!(OfPreset::new);
 
 #[test]
 fn the_preset_is_heap_state_and_files() {

@@ -1,6 +1,6 @@
 //! The state backend of the memory preset passes the keyed suite.
 
-use highwater_conformance::keyed_backend_conformance;
+use highwater_conformance::backend_conformance;
 use highwater_state_api::{BackendPairing, KeyedBackendParameters, KeyedStateBackend, StateBackend, StateError};
 use highwater_state_backend_memory::MemoryStateBackend;
 
@@ -21,7 +21,7 @@ impl StateBackend for OfPreset {
     }
 }
 
-keyed_backend_conformance!(|| OfPreset(MemoryStateBackend::new().into()));
+backend_conformance!(|| OfPreset(MemoryStateBackend::new().into()));
 
 #[test]
 fn the_preset_is_heap_state_and_memory() {
