@@ -1,0 +1,34 @@
+//! A suite that nothing fails proves nothing: every backend with a defect fails the case that is meant to catch it.
+
+mod support;
+
+use highwater_conformance::keyed::{self, BackendUnderTest};
+use highwater_conformance::wrong::{BackendDefect, WrongBackend};
+use highwater_conformance::{ReferenceBackend, Verdict};
+use support::on_all_cores;
+
+#[test]
+fn the_right_backend_passes_every_case_and_no_case_passes_it_by() {
+    for trial in keyed::run_all(&|| BackendUnderTest::behind_faults(ReferenceBackend)) {
+        assert_eq!(trial.verdict, Verdict::Passed, "{trial}");
+    }
+}
+
+#[test]
+fn every_wrong_backend_fails_the_case_that_is_meant_to_catch_it() {
+    let passed = on_all_cores(BackendDefect::ALL, |&defect| {
+        let trials = keyed::run_all(&|| WrongBackend::under_test(defect));
+        let failed: Vec<&str> = trials.iter().filter(|trial| trial.failed()).map(|trial| trial.case).collect();
+        let case = defect.caught_by();
+        (!failed.contains(&case)).then(|| format!("{defect:?} passes {case}; it fails {failed:?}"))
+    });
+    assert!(passed.is_empty(), "{}", passed.join("\n"));
+}
+
+/// A failure that nobody can inject is one that the cases about failures pass by, without a word.
+#[test]
+fn cases_about_outages_pass_a_backend_by_that_has_none() {
+    let trials = keyed::run_all(&|| ReferenceBackend.into());
+    assert!(trials.iter().all(|trial| !trial.failed()));
+    assert_eq!(trials.iter().filter(|trial| trial.verdict == Verdict::PassedBy).count(), 5);
+}
