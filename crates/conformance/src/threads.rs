@@ -1,7 +1,8 @@
-//! Threads for the cases that are about races.
+//! Threads: for the cases that are about races, and for running the suites on many things at once.
 
 use std::panic::resume_unwind;
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 
 use crate::trial;
@@ -37,4 +38,28 @@ pub(crate) fn beside<A: Send, B>(there: impl FnOnce() -> A + Send, here: impl Fn
         let here = here();
         (there.join().unwrap_or_else(|panic| resume_unwind(panic)), here)
     })
+}
+
+/// Does some work on every item, on as many threads as there are cores; the results in the order of the items.
+///
+/// # Panics
+/// When the work panics.
+pub(crate) fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(index) else { break };
+                    let result = work(item);
+                    results.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_unstable_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use highwater_state_api::{
-    BincodeSerializer, CheckpointId, FrozenKeyedState, JobName, Key, KeyGroup, KeyGroupRange, KeyHasher,
-    KeyedBackendParameters, KeyedState, KeyedStateBackend, KeyedStateStore, MapState, MapStateDescriptor,
+    BackendPairing, BincodeSerializer, CheckpointId, FrozenKeyedState, JobName, Key, KeyGroup, KeyGroupRange,
+    KeyHasher, KeyedBackendParameters, KeyedState, KeyedStateBackend, KeyedStateStore, MapState, MapStateDescriptor,
     MaxParallelism, OperatorUid, RowSettings, SnapshotRequest, State, StateBackend, StateError, TableMeta, ValueState,
     ValueStateDescriptor, canonical,
 };
@@ -16,13 +16,13 @@ use crate::{FaultyBackend, Outage};
 
 /// A state backend on which a case is run. Made from any [`StateBackend`].
 pub struct BackendUnderTest {
-    backend: Box<dyn StateBackend>,
+    backend: Arc<dyn StateBackend>,
     set_outage: Option<Box<dyn Fn(bool)>>,
 }
 
 impl<B: StateBackend + 'static> From<B> for BackendUnderTest {
     fn from(backend: B) -> Self {
-        Self { backend: Box::new(backend), set_outage: None }
+        Self { backend: Arc::new(backend), set_outage: None }
     }
 }
 
@@ -33,6 +33,11 @@ impl fmt::Debug for BackendUnderTest {
 }
 
 impl BackendUnderTest {
+    /// The state backend of a pairing, as a job gets it.
+    pub fn of(pairing: impl Into<BackendPairing>) -> Self {
+        Self { backend: pairing.into().state_backend, set_outage: None }
+    }
+
     /// Makes the cases about failures possible: `set_outage(true)` makes what lies beneath the backend fail, its disk
     /// for instance, for every keyed backend that it has made and is going to make; `set_outage(false)` puts it right.
     ///

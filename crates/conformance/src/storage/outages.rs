@@ -33,8 +33,8 @@ pub fn an_outage_of_the_storage_is_felt(factory: Factory<'_>) {
         let outcomes = [
             test.read(&there[0]).map(drop),
             block_on(test.storage.list(&object("job"))).map(drop),
-            test.create(&object("job/new"), "content").map(drop),
-            test.create_if_absent(&object("job/new"), "content"),
+            test.create(&object("job/uploaded"), "content").map(drop),
+            test.create_if_absent(&object("job/whole"), "content"),
         ];
         set_outage(false);
         assert!(outcomes.iter().any(Result::is_err), "an outage makes nothing fail");

@@ -37,6 +37,8 @@ defects! {
     CutsLongValues => long_parts_and_values_are_kept,
     /// A value without bytes is not stored.
     DropsEmptyValues => an_empty_value_is_a_value,
+    /// An absent entry is read as an empty value.
+    TakesAbsenceForAnEmptyValue => a_map_entry_is_absent_until_it_is_put,
     /// A value that is there is not replaced.
     KeepsTheFirstValue => a_value_is_replaced_changed_and_cleared,
     /// A value is appended to the one that was there.
@@ -79,6 +81,8 @@ defects! {
     TakesAFailedVisitForTheEnd => a_failed_read_is_not_the_end_of_a_snapshot,
     /// A write that failed is reported as done.
     HidesFailedWrites => a_write_that_failed_is_reported,
+    /// What is said to make it fail does nothing: the mistake of who hands a backend to the suite.
+    FeelsNoOutage => an_outage_of_the_backend_is_felt,
     /// An open snapshot has the values that were written later.
     SnapshotSeesWrites => a_snapshot_does_not_see_later_changes,
     /// An open snapshot does not have what was removed later.
@@ -151,7 +155,8 @@ impl WrongBackend {
     /// A backend with this defect as the suite takes it, with outages.
     pub fn under_test(defect: BackendDefect) -> BackendUnderTest {
         let outage = Outage::default();
-        BackendUnderTest::from(Self::during(defect, outage.clone())).with_outage(move |lasts| outage.set(lasts))
+        BackendUnderTest::from(Self::during(defect, outage.clone()))
+            .with_outage(move |lasts| outage.set(lasts && defect != BackendDefect::FeelsNoOutage))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Deliberately wrong backends and storages: a suite that nothing fails proves nothing.
 //!
 //! Each is a right one with one named defect, and each defect names the case that is meant to catch it. The tests of
-//! this crate run every case on every one of them. When you find a mistake that the suite lets pass, add it here first.
+//! this crate run every case on every one of them, and `cargo xtask conformance` shows what caught what. When you find
+//! a mistake that the suite lets pass, add it here first.
 
 mod backend;
 mod frozen;
@@ -11,6 +12,54 @@ mod upload;
 
 pub use backend::{BackendDefect, WrongBackend};
 pub use storage::{StorageDefect, WrongStorage};
+
+use crate::threads::on_all_cores;
+use crate::{Trial, keyed, storage as storage_suite};
+
+/// How something with a defect fared in its suite.
+#[derive(Debug, Clone)]
+pub struct Hunt {
+    /// The name of the defect.
+    pub defect: String,
+    /// What is wrong, as a sentence.
+    pub sentence: &'static str,
+    /// The name of the case that is meant to catch it.
+    pub caught_by: &'static str,
+    /// How each case ended.
+    pub trials: Vec<Trial>,
+}
+
+impl Hunt {
+    /// Whether the case that is meant to catch the defect has caught it.
+    pub fn is_caught(&self) -> bool {
+        self.failed().any(|case| case == self.caught_by)
+    }
+
+    /// The names of the cases that caught the defect.
+    pub fn failed(&self) -> impl Iterator<Item = &'static str> {
+        self.trials.iter().filter(|trial| trial.failed()).map(|trial| trial.case)
+    }
+}
+
+/// Runs every case on every wrong backend, in the order of [`BackendDefect::ALL`].
+pub fn hunt_backends() -> Vec<Hunt> {
+    on_all_cores(BackendDefect::ALL, |&defect| Hunt {
+        defect: format!("{defect:?}"),
+        sentence: defect.sentence(),
+        caught_by: defect.caught_by(),
+        trials: keyed::run_all(&|| WrongBackend::under_test(defect)),
+    })
+}
+
+/// Runs every case on every wrong storage, in the order of [`StorageDefect::ALL`].
+pub fn hunt_storages() -> Vec<Hunt> {
+    on_all_cores(StorageDefect::ALL, |&defect| Hunt {
+        defect: format!("{defect:?}"),
+        sentence: defect.sentence(),
+        caught_by: defect.caught_by(),
+        trials: storage_suite::run_all(&|| WrongStorage::under_test(defect)),
+    })
+}
 
 /// A list of defects: an enum with a sentence for each, and the case of the suite `$suite` that is meant to catch it.
 macro_rules! defects {

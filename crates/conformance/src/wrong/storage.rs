@@ -26,6 +26,8 @@ defects! {
     PublishesBeforeItFlushes => another_instance_sees_what_was_finished,
     /// Objects are in the memory of the instance, and the storage says that it is durable.
     KeepsObjectsInTheInstance => another_instance_sees_what_was_finished,
+    /// The storage says that it is durable, and nobody can open it again.
+    SaysThatItIsDurable => a_durable_storage_can_be_opened_again,
     /// An upload can be seen from its start.
     ShowsUnfinishedUploads => an_unfinished_upload_is_invisible,
     /// An upload that is dropped is finished.
@@ -44,6 +46,8 @@ defects! {
     SumsUpTheFirstPiece => a_handle_has_the_length_and_checksum_of_its_object,
     /// An object without content is not created.
     DropsEmptyObjects => an_empty_object_is_an_object,
+    /// Line ends are converted, as for a text.
+    ConvertsLineEnds => an_object_is_read_as_it_was_written,
     /// Upper and lower case are not told apart.
     FoldsCase => names_of_any_kind_are_kept_apart,
     /// An absent object is read as an empty one.
@@ -58,6 +62,8 @@ defects! {
     TakesAFailedCreationForATakenPath => a_creation_that_failed_is_reported_as_unknown,
     /// A delete that failed is reported as done.
     HidesFailedDeletes => a_delete_that_failed_is_reported,
+    /// What is said to make it fail does nothing: the mistake of who hands a storage to the suite.
+    FeelsNoOutage => an_outage_of_the_storage_is_felt,
     /// A range that reaches outside an object is cut.
     CutsRanges => a_range_that_reaches_outside_an_object_is_refused,
     /// A range begins with the object.
@@ -70,6 +76,10 @@ defects! {
     ListsNeighbours => a_listing_is_of_one_folder_only,
     /// A listing has the uploads that are under way.
     ListsUnfinishedUploads => a_listing_does_not_show_unfinished_uploads,
+    /// A listing has the objects that were deleted.
+    ListsDeletedObjects => a_listing_does_not_show_deleted_objects,
+    /// The listing of a folder that is not there is an error.
+    RefusesToListAbsentFolders => an_absent_folder_is_empty,
     /// A listing of folders has those below them too.
     ListsFoldersAtAnyDepth => folders_are_listed_by_level,
     /// The delete of an object that is not there is an error.
@@ -181,7 +191,11 @@ impl WrongStorage {
             let disk = if defect == StorageDefect::KeepsObjectsInTheInstance { &own } else { &disk };
             Self::on(disk, defect, faults.clone())
         };
-        StorageUnderTest::reopened_by(open).with_outage(move |lasts| set_outage.set_outage(lasts))
+        let test = match defect {
+            StorageDefect::SaysThatItIsDurable => StorageUnderTest::new(open()),
+            _ => StorageUnderTest::reopened_by(open),
+        };
+        test.with_outage(move |lasts| set_outage.set_outage(lasts && defect != StorageDefect::FeelsNoOutage))
     }
 
     /// The path under which the right storage keeps what has this path.
@@ -262,6 +276,9 @@ impl CheckpointStorage for WrongStorage {
     async fn read(&self, path: &ObjectPath) -> Result<Bytes, StorageError> {
         let path = &self.kept_at(path);
         match self.right.read(path).await {
+            Ok(content) if self.is(StorageDefect::ConvertsLineEnds) => {
+                Ok(content.into_iter().filter(|byte| *byte != b'\r').collect())
+            }
             Ok(content) => Ok(locked(&self.memory.unflushed).get(path).cloned().unwrap_or(content)),
             Err(StorageError::NotFound { .. }) if self.is(StorageDefect::TakesAbsenceForEmpty) => Ok(Bytes::new()),
             Err(error) if error.is_transient() && self.is(StorageDefect::TakesAFailedReadForAbsence) => {
@@ -298,6 +315,12 @@ impl CheckpointStorage for WrongStorage {
         match self.memory.defect {
             StorageDefect::ListsOneLevel => listed.retain(|path| is_directly_in(path, folder)),
             StorageDefect::ListsUnsorted => listed.reverse(),
+            StorageDefect::ListsDeletedObjects => {
+                listed.extend(locked(&self.memory.deleted).iter().filter(|path| path.is_under(folder)).cloned());
+            }
+            StorageDefect::RefusesToListAbsentFolders if listed.is_empty() => {
+                return Err(StorageError::NotFound { path: folder.clone() });
+            }
             StorageDefect::ListsNeighbours => {
                 listed = self.objects(|path| path.as_str().starts_with(folder.as_str()));
             }

@@ -116,7 +116,11 @@ impl ByteTables for WrongTables {
         }
         let kept = self.kept_at(at);
         let found = self.live.tables(|tables| tables.get(kept.borrowed().at, out));
-        if self.defect == BackendDefect::TakesAFailedReadForAbsence { found.or(Ok(false)) } else { found }
+        match self.defect {
+            BackendDefect::TakesAFailedReadForAbsence => found.or(Ok(false)),
+            BackendDefect::TakesAbsenceForAnEmptyValue => found.and(Ok(true)),
+            _ => found,
+        }
     }
 
     fn put(&mut self, at: At<'_>, value: &[u8]) -> Result<(), StateError> {
