@@ -7,6 +7,7 @@ mod cargo;
 mod chaos;
 mod check;
 mod ci;
+mod conformance;
 mod fix;
 mod sim;
 mod stages;
@@ -22,6 +23,7 @@ const COMMANDS: &[Entry] = &[
     Entry::of::<fix::Fix>("fix"),
     Entry::of::<test::Test>("test"),
     Entry::of::<tidy::Tidy>("tidy"),
+    Entry::of::<conformance::Conformance>("conformance"),
     Entry::of::<sim::Sim>("sim"),
     Entry::of::<chaos::Chaos>("chaos"),
     Entry::of::<ci::Ci>("ci"),
