@@ -92,7 +92,8 @@ impl fmt::Display for Hunts {
         let useful: BTreeSet<&str> = self.hunts.iter().flat_map(Hunt::failed).collect();
         let cases = self.hunts.first().map_or(&[][..], |hunt| &hunt.trials);
         let unproven: Vec<&str> = cases.iter().map(|trial| trial.case).filter(|case| !useful.contains(case)).collect();
-        writeln!(f, "{} of {} cases have caught something; not these:", cases.len() - unproven.len(), cases.len())?;
+        write!(f, "{} of {} cases have caught something", cases.len() - unproven.len(), cases.len())?;
+        writeln!(f, "{}", if unproven.is_empty() { "" } else { "; not these:" })?;
         unproven.iter().try_for_each(|case| writeln!(f, "  {case}"))
     }
 }

@@ -87,6 +87,8 @@ defects! {
     SnapshotSeesWrites => a_snapshot_does_not_see_later_changes,
     /// An open snapshot does not have what was removed later.
     SnapshotSeesRemovals => a_snapshot_does_not_see_later_changes,
+    /// A state without entries cannot be frozen.
+    RefusesToFreezeNothing => an_empty_state_has_a_snapshot,
     /// A snapshot does not have the entry that was written last, which waits in a buffer.
     SnapshotMissesTheBuffer => a_snapshot_has_every_entry_once,
     /// A snapshot has only what was written since the one before.
@@ -291,6 +293,9 @@ impl KeyedStateBackend for WrongKeyedBackend {
         let mut right = self.live.lock().freeze(request, rows)?;
         if self.defect == BackendDefect::GoesBackAtAborted {
             self.kept.insert(request.checkpoint, all_of(&mut *right, self.range)?);
+        }
+        if self.defect == BackendDefect::RefusesToFreezeNothing && all_of(&mut *right, self.range)?.is_empty() {
+            return Err(StateError::Backend("there is nothing to freeze".into()));
         }
         if self.defect == BackendDefect::RowsSkipWhatIsUnchanged {
             let content: BTreeSet<_> = all_of(&mut *right, self.range)?.into_iter().collect();
