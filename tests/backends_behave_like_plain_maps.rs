@@ -6,15 +6,16 @@
 mod backend;
 
 use backend::BTreeStateBackend;
-use highwater::state::BackendPairing;
 use highwater::{FsStateBackend, MemoryStateBackend};
-use highwater_conformance::keyed::check_against_plain_maps;
+use highwater_conformance::keyed::{BackendUnderTest, check_against_plain_maps};
 
 /// Contract: B47.
 #[test]
 fn every_backend_behaves_like_plain_maps() {
     let folder = tempfile::tempdir().unwrap();
-    let memory = || BackendPairing::from(MemoryStateBackend::new()).state_backend;
-    let fs = || BackendPairing::from(FsStateBackend::new(folder.path()).unwrap()).state_backend;
-    check_against_plain_maps(&[&|| Box::new(memory()), &|| Box::new(fs()), &|| Box::new(BTreeStateBackend)], 10_000, 1);
+    let memory = || BackendUnderTest::of(MemoryStateBackend::new());
+    let synchronous = || BackendUnderTest::of(MemoryStateBackend::new().with_asynchronous_snapshots(false));
+    let fs = || BackendUnderTest::of(FsStateBackend::new(folder.path()).unwrap());
+    let bytes = || BackendUnderTest::from(BTreeStateBackend);
+    check_against_plain_maps(&[&memory, &synchronous, &fs, &bytes], 10_000, 1);
 }

@@ -6,10 +6,10 @@
 mod backend;
 mod support;
 
-use highwater_conformance::keyed_backend_conformance;
+use highwater_conformance::backend_conformance;
 use support::flights::FlightsRun;
 
-keyed_backend_conformance!(backend::BTreeStateBackend::default);
+backend_conformance!(backend::BTreeStateBackend::default);
 
 /// Contract: R326.
 #[test]

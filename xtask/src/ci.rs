@@ -31,7 +31,7 @@ const SLICES: &[Slice] = &[
     Slice { name: "chaos 1", arguments: &["chaos", "flights", "--kills", "10", "--seed", "2013"], minutes: 6 },
 ];
 
-/// Check, test, then as many slices of simulation and chaos as the time allows
+/// Check, test, use the suites from outside, then as many slices of simulation and chaos as the time allows
 #[derive(clap::Args)]
 pub(crate) struct Ci {}
 
@@ -43,6 +43,7 @@ impl Command for Ci {
         let mut summary = String::new();
         // The command of the README, as anybody would call it.
         stages.run("test", || run_and_keep_summary(&mut cargo(&["xtask", "test"]), &mut summary));
+        stages.run("packaged", || run(&mut cargo(&["xtask", "conformance", "--packaged"])));
         for slice in SLICES {
             if stages.failed() {
                 stages.shed(slice.name, "an earlier stage failed".to_owned());

@@ -8,6 +8,7 @@ mod chaos;
 mod check;
 mod ci;
 mod code;
+mod conformance;
 mod contract;
 mod finding;
 mod fix;
@@ -27,6 +28,7 @@ const COMMANDS: &[Entry] = &[
     Entry::of::<test::Test>("test"),
     Entry::of::<tidy::Tidy>("tidy"),
     Entry::of::<contract::ContractCommand>("contract"),
+    Entry::of::<conformance::Conformance>("conformance"),
     Entry::of::<sim::Sim>("sim"),
     Entry::of::<chaos::Chaos>("chaos"),
     Entry::of::<ci::Ci>("ci"),

@@ -15,6 +15,7 @@ use crate::cargo::{cargo, describe};
 /// Where the optimiser could break what holds otherwise: state in memory, its copies, and what writes it to disk.
 const RELEASE: &[&[&str]] = &[&[
     "--package=highwater-state-api",
+    "--package=highwater-conformance",
     "--package=highwater-state-backend-memory",
     "--package=highwater-state-backend-fs",
 ]];

@@ -1,19 +1,63 @@
 //! What it means to be a backend or a storage, as tests anyone can run on theirs.
 //!
+//! * [`backend_conformance!`] runs every case of [`keyed`] on a state backend.
 //! * [`storage_conformance!`] runs every case of [`storage`] on a checkpoint storage.
-//! * [`keyed_backend_conformance!`] runs every case of [`keyed`] on a state backend.
-//! * [`FaultyStorage`] makes a storage fail on command, [`RecordingStorage`] tells what was asked of one.
+//! * [`FaultyStorage`] and [`FaultyBackend`] fail on command, [`RecordingStorage`] tells what was asked of a storage.
+//! * [`ReferenceBackend`] and [`ReferenceStorage`] are the shortest right ones; [`wrong`] has many that are not, and
+//!   names the case that catches each.
 //!
 //! A case is a plain function with a sentence for a name; it panics when the sentence is not true. Each suite has one
 //! list of its cases, from which the macro makes one `#[test]` each.
+//!
+//! # For authors of backends
+//!
+//! This crate and `highwater-state-api` are all that it takes, as dev-dependencies. A file in `tests/`:
+//!
+//! ```
+//! use highwater_conformance::{ReferenceBackend, backend_conformance};
+//!
+//! // In the place of the reference: anything that makes a new backend of yours at each call.
+//! backend_conformance!(ReferenceBackend::default);
+//! ```
+//!
+//! A failure must never pass for emptiness. The cases about that need to know how to make your backend fail, by taking
+//! its disk away for instance; without it they pass it by. Here a wrapper fails in its place, and the cases are run as
+//! values:
+//!
+//! ```
+//! use highwater_conformance::keyed::{self, BackendUnderTest};
+//! use highwater_conformance::{FaultyBackend, Outage, ReferenceBackend, Verdict};
+//!
+//! fn backend() -> BackendUnderTest {
+//!     let outage = Outage::default();
+//!     let backend = FaultyBackend::new(ReferenceBackend, outage.clone());
+//!     BackendUnderTest::from(backend).with_outage(move |lasts| outage.set(lasts))
+//! }
+//!
+//! for trial in keyed::run_all(&backend) {
+//!     assert_eq!(trial.verdict, Verdict::Passed, "{trial}");
+//! }
+//! ```
+//!
+//! The macro takes the same function: `backend_conformance!(backend)`. Storages are handed over in the same way, as a
+//! [`StorageUnderTest`](storage::StorageUnderTest).
 
-mod faulty;
+mod faulty_backend;
+mod faulty_storage;
 pub mod keyed;
 mod operation;
 mod recording;
+mod reference;
+mod reference_storage;
 pub mod storage;
 mod threads;
+mod trial;
+pub mod wrong;
 
-pub use faulty::{Fault, Faults, FaultyStorage, When};
+pub use faulty_backend::{FaultyBackend, Outage};
+pub use faulty_storage::{Fault, Faults, FaultyStorage, When};
 pub use operation::Operation;
 pub use recording::{RecordedCall, Recording, RecordingStorage};
+pub use reference::ReferenceBackend;
+pub use reference_storage::{ReferenceDisk, ReferenceStorage};
+pub use trial::{Trial, Verdict};

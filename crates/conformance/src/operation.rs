@@ -30,6 +30,21 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Every operation.
+    pub const ALL: &[Self] = &[
+        Self::Create,
+        Self::Write,
+        Self::Finish,
+        Self::Abandon,
+        Self::CreateIfAbsent,
+        Self::Read,
+        Self::ReadRange,
+        Self::List,
+        Self::ListFolders,
+        Self::Delete,
+        Self::DeleteFolder,
+    ];
+
     /// The operation as a verb.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -2,23 +2,26 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, Recording, RecordingStorage, When};
+use highwater_conformance::{
+    Fault, Faults, FaultyStorage, Operation, Recording, RecordingStorage, ReferenceDisk, ReferenceStorage, When,
+};
 use highwater_state_api::{CheckpointStorage, ObjectPath, StorageError};
 use pollster::block_on;
-use support::simple_storage::SimpleStorage;
 
 fn object(path: &str) -> ObjectPath {
     ObjectPath::parse(path).unwrap()
 }
 
+fn reference() -> ReferenceStorage {
+    ReferenceStorage::on(&ReferenceDisk::default())
+}
+
 fn faulty() -> (FaultyStorage, Faults) {
     let faults = Faults::default();
-    (FaultyStorage::new(Arc::new(SimpleStorage::default()), faults.clone()), faults)
+    (FaultyStorage::new(Arc::new(reference()), faults.clone()), faults)
 }
 
 fn upload(storage: &dyn CheckpointStorage, path: &str) -> Result<(), StorageError> {
@@ -88,7 +91,7 @@ fn a_delayed_call_waits_and_succeeds() {
 #[test]
 fn every_call_is_on_record_in_order() {
     let recording = Recording::default();
-    let storage = RecordingStorage::new(Arc::new(SimpleStorage::default()), recording.clone());
+    let storage = RecordingStorage::new(Arc::new(reference()), recording.clone());
     upload(&storage, "job/chk-1/state").unwrap();
     block_on(async {
         drop(storage.create(&object("job/chk-1/lost")).await?);

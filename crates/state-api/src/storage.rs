@@ -79,7 +79,7 @@ impl StorageError {
 /// An object being written. Dropping it without [`StateUpload::finish`] removes what was written so far.
 #[async_trait]
 pub trait StateUpload: Send {
-    /// Appends bytes.
+    /// Appends bytes. After an error they may be written again: an upload that may have a part of them fails for good.
     async fn write(&mut self, bytes: Bytes) -> Result<(), StorageError>;
 
     /// Makes the object durable and visible, and returns the handle under which it can be read.

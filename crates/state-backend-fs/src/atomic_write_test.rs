@@ -223,6 +223,21 @@ fn an_upload_that_cannot_be_written_is_given_up_without_a_trace() {
 }
 
 #[test]
+fn an_upload_that_may_have_a_part_of_a_piece_does_not_finish() {
+    let world = World::new();
+    let path = object("job/state");
+    let mut upload = block_on(world.storage.create(&path)).unwrap();
+    world.full_at("write", true);
+    assert!(block_on(upload.write("piece".into())).is_err());
+    world.full_no_more();
+    let again = block_on(upload.write("piece".into())).unwrap_err();
+    assert!(again.is_transient(), "{again}");
+    assert!(block_on(upload.finish()).is_err());
+    assert!(matches!(block_on(world.storage.read(&path)), Err(StorageError::NotFound { .. })));
+    assert!(world.left_overs().is_empty());
+}
+
+#[test]
 fn an_object_whose_folder_was_not_flushed_is_not_shown_before_it_is() {
     let world = World::new();
     world.create("job/log/1").unwrap();

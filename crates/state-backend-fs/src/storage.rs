@@ -89,7 +89,8 @@ impl FileSystemCheckpointStorage {
         }
         let file = self.writer.begin(target).map_err(|error| StorageError::unavailable("create", path, error))?;
         let writer = self.writer.clone();
-        Ok(FileUpload { writer, path: path.clone(), file, length: 0, checksum: RunningChecksum::default() })
+        let checksum = RunningChecksum::default();
+        Ok(FileUpload { writer, path: path.clone(), file, length: 0, checksum, is_broken: false })
     }
 
     fn open(&self, path: &ObjectPath) -> Result<File, StorageError> {
@@ -104,9 +105,13 @@ impl FileSystemCheckpointStorage {
         opened.map_err(|error| self.read_error(path, error))
     }
 
-    /// An object is absent only when the file system says so and the root is still there.
+    /// A file or folder is absent only when the file system says so and the root is still there.
+    fn is_absent(&self, error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::NotFound && self.root().is_dir()
+    }
+
     fn read_error(&self, path: &ObjectPath, error: io::Error) -> StorageError {
-        if error.kind() == io::ErrorKind::NotFound && self.root().is_dir() {
+        if self.is_absent(&error) {
             StorageError::NotFound { path: path.clone() }
         } else {
             StorageError::unavailable("read", path, error)
@@ -133,7 +138,7 @@ impl FileSystemCheckpointStorage {
     /// folder. A folder that does not exist is empty.
     fn children(&self, folder: &ObjectPath) -> io::Result<Vec<(ObjectPath, bool)>> {
         let entries = match fs::read_dir(file_of(self.root(), folder)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.root().is_dir() => return Ok(Vec::new()),
+            Err(error) if self.is_absent(&error) => return Ok(Vec::new()),
             entries => entries?,
         };
         let mut children = Vec::new();
@@ -206,7 +211,7 @@ impl CheckpointStorage for FileSystemCheckpointStorage {
     async fn delete(&self, path: &ObjectPath) -> Result<(), StorageError> {
         let file = file_of(self.root(), path);
         match fs::remove_file(&file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if self.is_absent(&error) => Ok(()),
             // A folder is no object: there is nothing to delete.
             Err(_) if fs::symlink_metadata(&file).is_ok_and(|metadata| metadata.is_dir()) => Ok(()),
             result => result.map_err(|error| StorageError::unavailable("delete", path, error)),
@@ -216,7 +221,7 @@ impl CheckpointStorage for FileSystemCheckpointStorage {
     async fn delete_folder(&self, folder: &ObjectPath) -> Result<(), StorageError> {
         let path = file_of(self.root(), folder);
         let removed = match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if self.is_absent(&error) => Ok(()),
             result => result.map_err(|error| StorageError::unavailable("delete", folder, error)),
         };
         self.writer.forget(&path);
@@ -252,18 +257,33 @@ struct FileUpload {
     file: TemporaryFile,
     length: u64,
     checksum: RunningChecksum,
+    /// A piece could not be written, and nobody knows how much of it is in the file.
+    is_broken: bool,
 }
 
 impl FileUpload {
+    fn check(&self, operation: &'static str) -> Result<(), StorageError> {
+        if self.is_broken {
+            let source = io::Error::other("a piece could not be written before, or only in part");
+            return Err(StorageError::unavailable(operation, &self.path, source));
+        }
+        Ok(())
+    }
+
     fn append(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
-        self.file.write(bytes).map_err(|error| StorageError::unavailable("write", &self.path, error))?;
+        self.check("write")?;
+        if let Err(error) = self.file.write(bytes) {
+            self.is_broken = true;
+            return Err(StorageError::unavailable("write", &self.path, error));
+        }
         self.checksum.update(bytes);
         self.length += bytes.len() as u64;
         Ok(())
     }
 
     fn publish(self) -> Result<StateHandle, StorageError> {
-        let Self { writer, path, file, length, checksum } = self;
+        self.check("publish")?;
+        let Self { writer, path, file, length, checksum, .. } = self;
         match writer.publish(file) {
             Ok(()) => Ok(StateHandle::Object { path, length, checksum: checksum.finish() }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(StorageError::AlreadyExists { path }),

@@ -12,8 +12,9 @@ mod made_to_fail {
     use super::*;
 
     storage_conformance!(|| {
-        let storage = Arc::new(MemoryCheckpointStorage::new());
-        StorageUnderTest::new(FaultyStorage::new(storage, Faults::default()))
+        let faults = Faults::default();
+        StorageUnderTest::new(FaultyStorage::new(Arc::new(MemoryCheckpointStorage::new()), faults.clone()))
+            .with_outage(move |lasts| faults.set_outage(lasts))
     });
 }
 

@@ -8,14 +8,15 @@ use highwater_state_api::{
     Residence, Schema, Serializer, TableId, ValueStateDescriptor,
 };
 
-use super::harness::{BackendFactory, all_groups, parameters};
+use super::harness::{BackendFactory, BackendUnderTest, all_groups, expected_values, parameters, set_values, values};
+use crate::trial::pass_by;
 
 /// Parts of addresses that are the same when they are joined or cut, and that stand at the ends of an order.
 const PARTS: [&[u8]; 8] = [b"", b"a", b"ab", b"b", b"\0", b"a\0", b"\xff", b"\xff\xff"];
 
-type Address = (TableId, KeyGroup, Vec<u8>, Vec<u8>, Vec<u8>);
+pub(super) type Address = (TableId, KeyGroup, Vec<u8>, Vec<u8>, Vec<u8>);
 
-fn at(address: &Address) -> At<'_> {
+pub(super) fn at(address: &Address) -> At<'_> {
     let (table, group, key, namespace, map_key) = address;
     At { table: *table, group: *group, key, namespace, map_key }
 }
@@ -25,12 +26,13 @@ fn address(at: At<'_>) -> Address {
 }
 
 /// An address in the first table.
-fn simple(key: &[u8], map_key: &[u8]) -> Address {
+pub(super) fn simple(key: &[u8], map_key: &[u8]) -> Address {
     (TableId(0), KeyGroup(3), key.to_vec(), Vec::new(), map_key.to_vec())
 }
 
-fn open(factory: BackendFactory<'_>) -> Box<dyn KeyedStateBackend> {
-    let mut backend = factory().create_keyed_backend(&parameters(all_groups())).unwrap();
+/// A keyed backend of all key groups with the tables of a map state and a value state.
+pub(super) fn open(backend: &BackendUnderTest) -> Box<dyn KeyedStateBackend> {
+    let mut backend = backend.create_keyed_backend(&parameters(all_groups())).unwrap();
     if let Some(tables) = tables(&mut *backend) {
         let key = Serializer::<u64>::schema(&BincodeSerializer::traced()).unwrap();
         let value = ValueStateDescriptor::<u64>::new("value");
@@ -45,7 +47,7 @@ fn open(factory: BackendFactory<'_>) -> Box<dyn KeyedStateBackend> {
     backend
 }
 
-fn tables(backend: &mut dyn KeyedStateBackend) -> Option<&mut dyn ByteTables> {
+pub(super) fn tables(backend: &mut dyn KeyedStateBackend) -> Option<&mut dyn ByteTables> {
     match backend.residence() {
         Residence::Rows => None,
         Residence::Bytes(tables) => Some(tables),
@@ -54,13 +56,14 @@ fn tables(backend: &mut dyn KeyedStateBackend) -> Option<&mut dyn ByteTables> {
 
 /// Runs a case on the byte tables of a new backend, if it has any.
 fn with_tables(factory: BackendFactory<'_>, case: impl Fn(&mut dyn ByteTables)) {
-    let mut backend = open(factory);
-    if let Some(tables) = tables(&mut *backend) {
-        case(tables);
+    let mut backend = open(&factory());
+    match tables(&mut *backend) {
+        Some(tables) => case(tables),
+        None => pass_by(),
     }
 }
 
-fn get(tables: &mut dyn ByteTables, address: &Address) -> Option<Vec<u8>> {
+pub(super) fn get(tables: &mut dyn ByteTables, address: &Address) -> Option<Vec<u8>> {
     let mut value = Vec::new();
     tables.get(at(address), &mut value).unwrap().then_some(value)
 }
@@ -195,6 +198,20 @@ pub fn a_scan_visits_exactly_its_prefix(factory: BackendFactory<'_>) {
     });
 }
 
+/// More entries than any page or block of a scan holds.
+pub fn a_scan_of_many_entries_visits_them_all(factory: BackendFactory<'_>) {
+    const ENTRIES: u32 = 5_000;
+    with_tables(factory, |tables| {
+        for number in 0..ENTRIES {
+            tables.put(at(&simple(b"key", &number.to_be_bytes())), &number.to_le_bytes()).unwrap();
+        }
+        tables.put(at(&simple(b"next", b"")), b"").unwrap();
+        let prefix = Prefix::Namespace { table: TableId(0), group: KeyGroup(3), key: b"key", namespace: b"" };
+        assert_eq!(scan(tables, prefix).len(), ENTRIES as usize);
+        assert_eq!(scan(tables, Prefix::Table(TableId(0))).len(), ENTRIES as usize + 1);
+    });
+}
+
 /// A visitor that breaks is not called again, and the break is no error.
 pub fn a_scan_ends_when_the_visitor_breaks(factory: BackendFactory<'_>) {
     with_tables(factory, |tables| {
@@ -257,13 +274,22 @@ pub fn a_prefetch_changes_nothing(factory: BackendFactory<'_>) {
     });
 }
 
-/// Two keyed backends, of one factory or of two, share nothing.
+/// Two keyed backends share nothing, whether one state backend made both or two did.
 pub fn backends_of_one_factory_are_independent(factory: BackendFactory<'_>) {
-    let [mut first, mut second] = [open(factory), open(factory)];
-    let (Some(first), Some(second)) = (tables(&mut *first), tables(&mut *second)) else { return };
-    let address = simple(b"key", b"");
-    first.put(at(&address), b"first").unwrap();
-    assert_eq!(get(second, &address), None);
-    second.put(at(&address), b"second").unwrap();
-    assert_eq!(get(first, &address), Some(b"first".to_vec()));
+    let (one, another) = (factory(), factory());
+    for backends in [[&one, &one], [&one, &another]] {
+        let [mut first, mut second] = backends.map(|backend| backend.open_state::<u64>(all_groups(), 0));
+        set_values(&mut first, "count", 10, 1);
+        assert_eq!(values(&mut second, "count", 10), [None; 10]);
+        set_values(&mut second, "count", 5, 2);
+        assert_eq!(values(&mut first, "count", 10), expected_values(10, 1));
+
+        let [mut first, mut second] = backends.map(open);
+        let (Some(first), Some(second)) = (tables(&mut *first), tables(&mut *second)) else { continue };
+        let address = simple(b"key", b"");
+        first.put(at(&address), b"first").unwrap();
+        assert_eq!(get(second, &address), None);
+        second.put(at(&address), b"second").unwrap();
+        assert_eq!(get(first, &address), Some(b"first".to_vec()));
+    }
 }

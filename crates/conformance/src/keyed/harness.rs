@@ -1,19 +1,81 @@
 //! What the keyed cases share: opening, selecting keys, taking snapshots and restoring them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use highwater_state_api::{
-    BincodeSerializer, CheckpointId, FrozenKeyedState, JobName, Key, KeyGroup, KeyGroupRange, KeyHasher,
-    KeyedBackendParameters, KeyedState, KeyedStateStore, ListState, ListStateDescriptor, MapState, MapStateDescriptor,
-    MaxParallelism, OperatorUid, ReducingState, ReducingStateDescriptor, RowSettings, SnapshotRequest, State,
-    StateBackend, StateError, TableMeta, ValueState, ValueStateDescriptor, canonical,
+    BackendPairing, BincodeSerializer, CheckpointId, FrozenKeyedState, JobName, Key, KeyGroup, KeyGroupRange,
+    KeyHasher, KeyedBackendParameters, KeyedState, KeyedStateBackend, KeyedStateStore, ListState, ListStateDescriptor,
+    MapState, MapStateDescriptor, MaxParallelism, OperatorUid, ReducingState, ReducingStateDescriptor, RowSettings,
+    SnapshotRequest, State, StateBackend, StateError, TableMeta, ValueState, ValueStateDescriptor, canonical,
 };
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::{FaultyBackend, Outage};
+
+/// A state backend on which a case is run. Made from any [`StateBackend`].
+pub struct BackendUnderTest {
+    backend: Arc<dyn StateBackend>,
+    set_outage: Option<Box<dyn Fn(bool)>>,
+}
+
+impl<B: StateBackend + 'static> From<B> for BackendUnderTest {
+    fn from(backend: B) -> Self {
+        Self { backend: Arc::new(backend), set_outage: None }
+    }
+}
+
+impl fmt::Debug for BackendUnderTest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackendUnderTest").field("backend", &self.backend).finish_non_exhaustive()
+    }
+}
+
+impl BackendUnderTest {
+    /// The state backend of a pairing, as a job gets it.
+    pub fn of(pairing: impl Into<BackendPairing>) -> Self {
+        Self { backend: pairing.into().state_backend, set_outage: None }
+    }
+
+    /// Makes the cases about failures possible: `set_outage(true)` makes what lies beneath the backend fail, its disk
+    /// for instance, for every keyed backend that it has made and is going to make; `set_outage(false)` puts it right.
+    ///
+    /// It is called between calls of the backend and in the middle of scans, by the visitor.
+    pub fn with_outage(mut self, set_outage: impl Fn(bool) + 'static) -> Self {
+        self.set_outage = Some(Box::new(set_outage));
+        self
+    }
+
+    /// A backend behind a [`FaultyBackend`], with that one's outages.
+    pub fn behind_faults(backend: impl StateBackend + 'static) -> Self {
+        let outage = Outage::default();
+        Self::from(FaultyBackend::new(backend, outage.clone())).with_outage(move |lasts| outage.set(lasts))
+    }
+
+    pub(super) fn create_keyed_backend(
+        &self,
+        parameters: &KeyedBackendParameters,
+    ) -> Result<Box<dyn KeyedStateBackend>, StateError> {
+        self.backend.create_keyed_backend(parameters)
+    }
+
+    /// An empty state of some key groups.
+    pub(super) fn open_state<K: Key>(&self, range: KeyGroupRange, cached_rows_max: usize) -> KeyedState {
+        let parameters = parameters(range);
+        let backend = self.create_keyed_backend(&parameters).unwrap();
+        let settings = RowSettings { cached_rows_max, hash_seed: 7 };
+        KeyedState::open::<K>(backend, &parameters, Arc::new(BincodeSerializer::traced()), settings).unwrap()
+    }
+
+    pub(super) fn outage(&self) -> Option<&dyn Fn(bool)> {
+        self.set_outage.as_deref()
+    }
+}
+
 /// Makes a new state backend; called at least once by every case.
-pub type BackendFactory<'f> = &'f dyn Fn() -> Box<dyn StateBackend>;
+pub type BackendFactory<'f> = &'f dyn Fn() -> BackendUnderTest;
 
 /// A case: panics when the backend breaks the contract.
 pub type KeyedCase = fn(BackendFactory<'_>);
@@ -71,10 +133,7 @@ impl<'f> Bench<'f> {
     }
 
     pub(super) fn open_range<K: Key>(&self, range: KeyGroupRange) -> KeyedState {
-        let parameters = parameters(range);
-        let backend = (self.factory)().create_keyed_backend(&parameters).unwrap();
-        let settings = RowSettings { cached_rows_max: self.cached_rows_max, hash_seed: 7 };
-        KeyedState::open::<K>(backend, &parameters, Arc::new(BincodeSerializer::traced()), settings).unwrap()
+        (self.factory)().open_state::<K>(range, self.cached_rows_max)
     }
 
     /// A state of all key groups that goes on from a snapshot.

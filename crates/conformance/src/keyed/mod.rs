@@ -2,7 +2,7 @@
 //!
 //! Most cases go through [`KeyedState`](highwater_state_api::KeyedState), the way a task does, each with a write-back
 //! cache that is off, small and large. Those of the byte tables look at the backend itself and pass by when it keeps no
-//! bytes.
+//! bytes; those of outages pass by when nobody has said how to make the backend fail.
 
 #![expect(clippy::unwrap_used, reason = "a case is a test: it panics where the contract is broken")]
 
@@ -15,6 +15,7 @@ mod maps;
 mod model;
 mod moves;
 mod namespaces;
+mod outages;
 mod refusals;
 mod restores;
 mod snapshots;
@@ -23,18 +24,27 @@ mod values;
 pub use accumulating::*;
 pub use all_keys::*;
 pub use byte_tables::*;
-pub use harness::{BackendFactory, KeyedCase};
+pub use harness::{BackendFactory, BackendUnderTest, KeyedCase};
 pub use lists::*;
 pub use maps::*;
 pub use model::check_against_plain_maps;
 pub use moves::*;
 pub use namespaces::*;
+pub use outages::*;
 pub use refusals::*;
 pub use restores::*;
 pub use snapshots::*;
 pub use values::*;
 
-/// The one list of the suite: from it come [`CASES`] and [`keyed_backend_conformance!`](crate::keyed_backend_conformance).
+use crate::trial::{self, Trial};
+
+/// Runs every case on a state backend, one after the other, and tells how each ended: for tables and tools. Tests are
+/// made by [`backend_conformance!`](crate::backend_conformance).
+pub fn run_all(factory: BackendFactory<'_>) -> Vec<Trial> {
+    CASES.iter().map(|(name, case)| trial::run(name, || case(factory))).collect()
+}
+
+/// The one list of the suite: from it come [`CASES`] and [`backend_conformance!`](crate::backend_conformance).
 macro_rules! suite {
     ($d:tt $($case:ident),* $(,)?) => {
         /// Every case with its name, in the order of the suite.
@@ -42,14 +52,16 @@ macro_rules! suite {
 
         /// Makes one `#[test]` for each case of the keyed backend suite.
         ///
-        /// Takes a factory, `Fn() -> B` where `B` is a `StateBackend`, that makes a new one at each call.
+        /// Takes a factory that makes a new state backend at each call: a closure or a function without arguments
+        /// that returns a type that is a `StateBackend`, or a
+        /// [`BackendUnderTest`]($crate::keyed::BackendUnderTest), which can say how to make the backend fail.
         #[macro_export]
-        macro_rules! keyed_backend_conformance {
+        macro_rules! backend_conformance {
             ($d factory:expr $d(,)?) => {
                 $(
                     #[test]
                     fn $case() {
-                        $d crate::keyed::$case(&|| ::std::boxed::Box::new(($d factory)()));
+                        $d crate::keyed::$case(&|| $d crate::keyed::BackendUnderTest::from(($d factory)()));
                     }
                 )*
             };
@@ -115,9 +127,11 @@ suite! { $
     a_blank_name_is_refused,
     a_snapshot_does_not_see_later_changes,
     several_snapshots_can_be_open_at_once,
+    an_unchanged_state_has_a_whole_snapshot_again,
     a_snapshot_can_be_written_on_another_thread,
     a_key_group_can_be_written_in_any_order_and_again,
     a_snapshot_has_every_entry_once,
+    the_error_of_a_visitor_ends_the_visit_and_is_returned,
     a_snapshot_does_not_have_what_was_removed,
     an_empty_state_has_a_snapshot,
     the_fate_of_a_checkpoint_changes_no_state,
@@ -142,8 +156,14 @@ suite! { $
     reading_appends_to_what_is_there,
     removing_what_is_not_there_succeeds,
     a_scan_visits_exactly_its_prefix,
+    a_scan_of_many_entries_visits_them_all,
     a_scan_ends_when_the_visitor_breaks,
     long_parts_and_values_are_kept,
     a_prefetch_changes_nothing,
     backends_of_one_factory_are_independent,
+    an_outage_of_the_backend_is_felt,
+    a_failed_read_is_not_an_absent_entry,
+    a_failed_read_is_not_the_end_of_a_scan,
+    a_failed_read_is_not_the_end_of_a_snapshot,
+    a_write_that_failed_is_reported,
 }

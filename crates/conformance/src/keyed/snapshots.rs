@@ -91,6 +91,27 @@ pub fn several_snapshots_can_be_open_at_once(factory: BackendFactory<'_>) {
     });
 }
 
+/// Nothing has changed since the last snapshot, or only a part, and all of it is in the next one.
+pub fn an_unchanged_state_has_a_whole_snapshot_again(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        let seen = map::<u64, u64>(&mut state, "seen");
+        set_values(&mut state, "count", KEYS, 1);
+        select(&mut state, &7u64);
+        seen.put(&mut state, 1, 1).unwrap();
+        let first = Snapshot::of(&mut state);
+        state.confirmed(CheckpointId(1));
+        assert_same(&first, &Snapshot::of(&mut state));
+        let (mut one, mut two) = (freeze(&mut state, 2), freeze(&mut state, 3));
+        assert_same(&first, &Snapshot::written(&mut one, all_groups()));
+        assert_same(&first, &Snapshot::written(&mut two, all_groups()));
+        let count = value::<u64>(&mut state, "count");
+        select(&mut state, &8u64);
+        count.clear(&mut state).unwrap();
+        assert_eq!(Snapshot::of(&mut state).entries().len(), first.entries().len() - 1);
+    });
+}
+
 /// A snapshot is written by another thread while the task goes on.
 pub fn a_snapshot_can_be_written_on_another_thread(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
@@ -159,6 +180,30 @@ pub fn a_snapshot_has_every_entry_once(factory: BackendFactory<'_>) {
     });
 }
 
+/// A visitor that fails is not called again, its error comes back, and the group can be visited anew.
+pub fn the_error_of_a_visitor_ends_the_visit_and_is_returned(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        set_values(&mut state, "count", KEYS, 1);
+        let mut frozen = freeze(&mut state, 1);
+        let group = group_of(&0u64);
+        let whole = write_group(&mut frozen, group);
+        for wanted in 1..=3 {
+            let mut visited = 0;
+            let visit = frozen.content.visit_key_group(group, &mut |_| {
+                visited += 1;
+                if visited == wanted { Err(StateError::Backend("no room to write".into())) } else { Ok(()) }
+            });
+            match visit {
+                Err(StateError::Backend(source)) => assert_eq!(source.to_string(), "no room to write"),
+                other => panic!("the error of the visitor became {other:?}"),
+            }
+            assert_eq!(visited, wanted);
+        }
+        assert_eq!(write_group(&mut frozen, group).len(), whole.len());
+    });
+}
+
 /// Cleared values, removed entries and keys without any state are not in the next snapshot.
 pub fn a_snapshot_does_not_have_what_was_removed(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
@@ -214,7 +259,7 @@ pub fn an_empty_state_has_a_snapshot(factory: BackendFactory<'_>) {
     });
 }
 
-/// Notifications may come late, twice, for unknown checkpoints or not at all.
+/// Notifications may come late, twice, for unknown checkpoints or not at all; the state has gone on meanwhile.
 pub fn the_fate_of_a_checkpoint_changes_no_state(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -222,13 +267,15 @@ pub fn the_fate_of_a_checkpoint_changes_no_state(factory: BackendFactory<'_>) {
         for round in 1..=6u64 {
             set_values(&mut state, "count", KEYS, round);
             let mut frozen = freeze(&mut state, round);
+            set_values(&mut state, "count", KEYS, 100 + round);
+            state.end_batch().unwrap();
             match round % 3 {
                 0 => state.confirmed(CheckpointId(round)),
                 1 => state.aborted(CheckpointId(round)),
                 _ => {}
             }
             state.confirmed(CheckpointId(round.saturating_sub(2)));
-            assert_eq!(values(&mut state, "count", KEYS), expected_values(KEYS, round));
+            assert_eq!(values(&mut state, "count", KEYS), expected_values(KEYS, 100 + round));
             let snapshot = Snapshot::written(&mut frozen, all_groups());
             state.confirmed(CheckpointId(round));
             let mut restored = bench.restored::<u64>(&snapshot);

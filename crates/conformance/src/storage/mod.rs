@@ -5,6 +5,7 @@
 mod lasting;
 mod listing;
 mod objects;
+mod outages;
 mod races;
 mod uploads;
 
@@ -18,8 +19,17 @@ use highwater_state_api::{CheckpointStorage, ObjectPath, StateHandle, StorageErr
 pub use lasting::*;
 pub use listing::*;
 pub use objects::*;
+pub use outages::*;
 pub use races::*;
 pub use uploads::*;
+
+use crate::trial::{self, Trial};
+
+/// Runs every case on a storage, one after the other, and tells how each ended: for tables and tools. Tests are made by
+/// [`storage_conformance!`](crate::storage_conformance).
+pub fn run_all(factory: Factory<'_>) -> Vec<Trial> {
+    CASES.iter().map(|(name, case)| trial::run(name, || case(factory))).collect()
+}
 
 /// Opens a storage again that has been opened before.
 type Reopen = Box<dyn Fn() -> Arc<dyn CheckpointStorage>>;
@@ -28,6 +38,7 @@ type Reopen = Box<dyn Fn() -> Arc<dyn CheckpointStorage>>;
 pub struct StorageUnderTest {
     storage: Arc<dyn CheckpointStorage>,
     reopen: Option<Reopen>,
+    set_outage: Option<Box<dyn Fn(bool)>>,
     kept: Option<Box<dyn Any>>,
 }
 
@@ -40,13 +51,20 @@ impl fmt::Debug for StorageUnderTest {
 impl StorageUnderTest {
     /// A storage that ends with its value.
     pub fn new(storage: impl CheckpointStorage + 'static) -> Self {
-        Self { storage: Arc::new(storage), reopen: None, kept: None }
+        Self { storage: Arc::new(storage), reopen: None, set_outage: None, kept: None }
     }
 
     /// A storage that can be opened again, as a durable one has to be: `open` is called for each instance.
     pub fn reopened_by<S: CheckpointStorage + 'static>(open: impl Fn() -> S + 'static) -> Self {
         let open = move || -> Arc<dyn CheckpointStorage> { Arc::new(open()) };
-        Self { storage: open(), reopen: Some(Box::new(open)), kept: None }
+        Self { storage: open(), reopen: Some(Box::new(open)), set_outage: None, kept: None }
+    }
+
+    /// Makes the cases about failures possible: `set_outage(true)` makes what lies beneath the storage fail, its disk
+    /// or its network for instance, for every instance; `set_outage(false)` puts it right.
+    pub fn with_outage(mut self, set_outage: impl Fn(bool) + 'static) -> Self {
+        self.set_outage = Some(Box::new(set_outage));
+        self
     }
 
     /// Keeps something for as long as the storage, such as a temporary directory.
@@ -213,4 +231,11 @@ suite! { $
     another_instance_does_not_see_what_was_not_finished,
     another_instance_does_not_overwrite,
     a_folder_that_another_instance_deleted_can_be_written_to,
+    what_a_dead_writer_left_goes_with_its_folder,
+    an_outage_of_the_storage_is_felt,
+    a_failed_read_is_not_an_absent_object,
+    a_failed_listing_is_not_an_empty_one,
+    a_creation_that_failed_is_reported_as_unknown,
+    a_piece_that_failed_is_not_there_twice,
+    a_delete_that_failed_is_reported,
 }

@@ -81,6 +81,16 @@ impl Faults {
         self.armed().push((when, fault));
     }
 
+    /// Begins an outage, in which every call fails and has no effect, or ends it, and with it all other faults.
+    pub fn set_outage(&self, lasts: bool) {
+        self.clear();
+        if lasts {
+            for operation in Operation::ALL {
+                self.arm(When::every(*operation), Fault::FailBefore);
+            }
+        }
+    }
+
     /// Disarms all faults.
     pub fn clear(&self) {
         self.armed().clear();
