@@ -23,7 +23,7 @@ use backend::BTreeStateBackend;
 use highwater::{FileSystemCheckpointStorage, FsStateBackend, MemoryCheckpointStorage, MemoryStateBackend};
 use highwater_conformance::keyed::{self, BackendUnderTest};
 use highwater_conformance::storage::{self, StorageUnderTest};
-use highwater_conformance::wrong::{hunt_backends, hunt_storages};
+use highwater_conformance::wrong::{Cases, hunt_backends, hunt_storages};
 use highwater_conformance::{Faults, FaultyStorage, ReferenceBackend, ReferenceDisk, ReferenceStorage};
 use table::{Column, Hunts, Table};
 
@@ -49,8 +49,8 @@ fn main() -> Result<ExitCode> {
             Column::of("reference", storage::run_all(&reference)),
         ],
     };
-    let wrong_backends = Hunts { title: "wrong backends", hunts: hunt_backends() };
-    let wrong_storages = Hunts { title: "wrong storages", hunts: hunt_storages() };
+    let wrong_backends = Hunts { title: "wrong backends", hunts: hunt_backends(Cases::All) };
+    let wrong_storages = Hunts { title: "wrong storages", hunts: hunt_storages(Cases::All) };
 
     println!("built for {}\n", if cfg!(debug_assertions) { "development" } else { "release" });
     print!("{backends}\n{storages}\n{wrong_backends}\n{wrong_storages}");

@@ -1,7 +1,7 @@
 //! A suite that nothing fails proves nothing: every backend with a defect fails the case that is meant to catch it.
 
 use highwater_conformance::keyed::{self, BackendUnderTest};
-use highwater_conformance::wrong::hunt_backends;
+use highwater_conformance::wrong::{Cases, hunt_backends};
 use highwater_conformance::{ReferenceBackend, Verdict};
 
 #[test]
@@ -13,11 +13,10 @@ fn the_right_backend_passes_every_case_and_no_case_passes_it_by() {
 
 #[test]
 fn every_wrong_backend_fails_the_case_that_is_meant_to_catch_it() {
-    let hunts = hunt_backends();
+    let hunts = hunt_backends(Cases::Named);
     assert!(!hunts.is_empty());
     for hunt in hunts {
-        let failed: Vec<&str> = hunt.failed().collect();
-        assert!(hunt.is_caught(), "{} passes {}; it fails {failed:?}", hunt.defect, hunt.caught_by);
+        assert!(hunt.is_caught(), "{} passes {}", hunt.defect, hunt.caught_by);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use highwater_conformance::storage::{self, StorageUnderTest};
-use highwater_conformance::wrong::hunt_storages;
+use highwater_conformance::wrong::{Cases, hunt_storages};
 use highwater_conformance::{Faults, FaultyStorage, ReferenceDisk, ReferenceStorage, Verdict};
 
 #[test]
@@ -21,10 +21,9 @@ fn the_right_storage_passes_every_case_and_no_case_passes_it_by() {
 
 #[test]
 fn every_wrong_storage_fails_the_case_that_is_meant_to_catch_it() {
-    let hunts = hunt_storages();
+    let hunts = hunt_storages(Cases::Named);
     assert!(!hunts.is_empty());
     for hunt in hunts {
-        let failed: Vec<&str> = hunt.failed().collect();
-        assert!(hunt.is_caught(), "{} passes {}; it fails {failed:?}", hunt.defect, hunt.caught_by);
+        assert!(hunt.is_caught(), "{} passes {}", hunt.defect, hunt.caught_by);
     }
 }

@@ -28,7 +28,13 @@ use crate::trial::{self, Trial};
 /// Runs every case on a storage, one after the other, and tells how each ended: for tables and tools. Tests are made by
 /// [`storage_conformance!`](crate::storage_conformance).
 pub fn run_all(factory: Factory<'_>) -> Vec<Trial> {
-    CASES.iter().map(|(name, case)| trial::run(name, || case(factory))).collect()
+    run(factory, |_| true)
+}
+
+/// Runs the cases of which the names are wanted.
+pub(crate) fn run(factory: Factory<'_>, wanted: impl Fn(&str) -> bool) -> Vec<Trial> {
+    let cases = CASES.iter().filter(|(name, _)| wanted(name));
+    cases.map(|(name, case)| trial::run(name, || case(factory))).collect()
 }
 
 /// Opens a storage again that has been opened before.
