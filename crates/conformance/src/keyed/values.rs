@@ -1,11 +1,11 @@
 //! Cases: one value a key.
 
-use highwater_state_api::{KeyHasher, ValueStateDescriptor};
+use highwater_state_api::{KeyHasher, KeyedState, ListState, MapState, ValueState, ValueStateDescriptor};
 use serde::{Deserialize, Serialize};
 
 use super::harness::{
-    BackendFactory, Snapshot, Unwritable, all_groups, assert_unwritable, expected_values, freeze, select, set_values,
-    store, unwritable_after_restore, value, values, with_every_cache,
+    BackendFactory, Snapshot, Unwritable, all_groups, assert_unwritable, expected_values, freeze, list, map, select,
+    set_values, store, unwritable_after_restore, value, values, with_every_cache,
 };
 
 /// Contract: A1, A2.
@@ -28,39 +28,91 @@ pub fn a_value_is_absent_until_it_is_set(factory: BackendFactory<'_>) {
     });
 }
 
+/// States of types whose values look like nothing.
+struct Nothings {
+    zero: ValueState<u64>,
+    no: ValueState<bool>,
+    text: ValueState<String>,
+    bytes: ValueState<Vec<u8>>,
+    unit: ValueState<()>,
+    none: ValueState<Option<u8>>,
+    list: ListState<u64>,
+    set: MapState<String, ()>,
+}
+
+impl Nothings {
+    fn of(state: &mut KeyedState) -> Self {
+        Self {
+            zero: value(state, "zero"),
+            no: value(state, "false"),
+            text: value(state, "empty text"),
+            bytes: value(state, "empty bytes"),
+            unit: value(state, "unit"),
+            none: value(state, "none"),
+            list: list(state, "list"),
+            set: map(state, "set"),
+        }
+    }
+
+    fn set(&self, state: &mut KeyedState) {
+        self.zero.update(state, 0).unwrap();
+        self.no.update(state, false).unwrap();
+        self.text.update(state, String::new()).unwrap();
+        self.bytes.update(state, Vec::new()).unwrap();
+        self.unit.update(state, ()).unwrap();
+        self.none.update(state, None).unwrap();
+        self.list.update(state, []).unwrap();
+        self.set.put(state, String::new(), ()).unwrap();
+    }
+
+    fn assert_set(&self, state: &mut KeyedState) {
+        assert_eq!(self.zero.value(state).unwrap(), Some(0));
+        assert_eq!(self.no.value(state).unwrap(), Some(false));
+        assert_eq!(self.text.value(state).unwrap(), Some(String::new()));
+        assert_eq!(self.bytes.value(state).unwrap(), Some(Vec::new()));
+        assert_eq!(self.unit.value(state).unwrap(), Some(()));
+        assert_eq!(self.none.value(state).unwrap(), Some(None));
+        assert_eq!(self.list.get(state).unwrap(), [0; 0]);
+        assert!(self.set.contains(state, &String::new()).unwrap());
+        assert_eq!(self.set.entries(state).unwrap(), [(String::new(), ())]);
+    }
+
+    fn assert_never_set(&self, state: &mut KeyedState) {
+        assert_eq!(self.zero.value(state).unwrap(), None);
+        assert_eq!(self.no.value(state).unwrap(), None);
+        assert_eq!(self.text.value(state).unwrap(), None);
+        assert_eq!(self.bytes.value(state).unwrap(), None);
+        assert_eq!(self.unit.value(state).unwrap(), None);
+        assert_eq!(self.none.value(state).unwrap(), None);
+        assert_eq!(self.list.get(state).unwrap(), [0; 0]);
+        assert!(!self.set.contains(state, &String::new()).unwrap());
+        assert!(self.set.is_empty(state).unwrap());
+    }
+}
+
 /// Contract: A5.
 /// Field case: R61.
-/// A value that looks like nothing is a value, also after a batch has ended.
+/// A value that looks like nothing is a value, also after a batch has ended and after a restore.
 pub fn zero_false_empty_and_unit_are_values(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
+        let (key, other) = (String::new(), String::from("other"));
         let mut state = bench.open::<String>();
-        let zero = value::<u64>(&mut state, "zero");
-        let no = value::<bool>(&mut state, "false");
-        let text = value::<String>(&mut state, "empty text");
-        let list = value::<Vec<u8>>(&mut state, "empty list");
-        let unit = value::<()>(&mut state, "unit");
-        let none = value::<Option<u8>>(&mut state, "none");
-        let key = String::new();
+        let nothings = Nothings::of(&mut state);
         select(&mut state, &key);
-        zero.update(&mut state, 0).unwrap();
-        no.update(&mut state, false).unwrap();
-        text.update(&mut state, String::new()).unwrap();
-        list.update(&mut state, Vec::new()).unwrap();
-        unit.update(&mut state, ()).unwrap();
-        none.update(&mut state, None).unwrap();
+        nothings.set(&mut state);
         for _ in 0..2 {
-            assert_eq!(zero.value(&mut state).unwrap(), Some(0));
-            assert_eq!(no.value(&mut state).unwrap(), Some(false));
-            assert_eq!(text.value(&mut state).unwrap(), Some(String::new()));
-            assert_eq!(list.value(&mut state).unwrap(), Some(Vec::new()));
-            assert_eq!(unit.value(&mut state).unwrap(), Some(()));
-            assert_eq!(none.value(&mut state).unwrap(), Some(None));
+            nothings.assert_set(&mut state);
             state.end_batch().unwrap();
             select(&mut state, &key);
         }
-        select(&mut state, &String::from("other"));
-        assert_eq!(unit.value(&mut state).unwrap(), None);
-        assert_eq!(none.value(&mut state).unwrap(), None);
+        select(&mut state, &other);
+        nothings.assert_never_set(&mut state);
+        let mut restored = bench.restored::<String>(&Snapshot::of(&mut state));
+        let nothings = Nothings::of(&mut restored);
+        select(&mut restored, &key);
+        nothings.assert_set(&mut restored);
+        select(&mut restored, &other);
+        nothings.assert_never_set(&mut restored);
     });
 }
 
