@@ -3,7 +3,7 @@
 use highwater_state_api::{KeyHasher, MapState, StateError, StateKind, ValueState};
 
 use super::harness::{
-    BackendFactory, group_of, map, max_parallelism, select, try_map, try_value, value, with_every_cache,
+    BackendFactory, Snapshot, group_of, map, max_parallelism, select, try_map, try_value, value, with_every_cache,
 };
 
 #[track_caller]
@@ -15,7 +15,7 @@ fn assert_no_key<T: std::fmt::Debug>(name: &str, result: Result<T, StateError>) 
 }
 
 /// Field case: R63.
-/// Before the first key, after a batch, and before the first record of a resolved batch.
+/// Before the first key, after a batch, and before the first record of a resolved batch; nothing is stored under any key.
 pub fn without_a_current_key_there_is_no_state(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
@@ -34,6 +34,7 @@ pub fn without_a_current_key_there_is_no_state(factory: BackendFactory<'_>) {
             assert_no_key("seen", seen.clear(state));
         };
         check(&mut state);
+        assert!(Snapshot::of(&mut state).entries().is_empty());
         select(&mut state, &1u64);
         count.update(&mut state, 1).unwrap();
         state.end_batch().unwrap();
@@ -43,6 +44,7 @@ pub fn without_a_current_key_there_is_no_state(factory: BackendFactory<'_>) {
         check(&mut state);
         state.select(0);
         assert_eq!(count.value(&mut state).unwrap(), Some(1));
+        assert_eq!(Snapshot::of(&mut state).entries().len(), 1);
     });
 }
 
