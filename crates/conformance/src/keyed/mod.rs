@@ -116,6 +116,7 @@ suite! { $
     without_a_current_namespace_there_is_no_state_in_one,
     a_name_has_one_type_of_namespaces,
     namespaces_that_look_alike_are_different,
+    bytes_that_run_together_are_different,
     state_in_namespaces_is_restored,
     lists_of_namespaces_are_merged,
     accumulators_of_namespaces_are_merged,

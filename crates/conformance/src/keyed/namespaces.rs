@@ -181,6 +181,59 @@ pub fn namespaces_that_look_alike_are_different(factory: BackendFactory<'_>) {
     });
 }
 
+/// Contract: A31, A36.
+/// Field case: R77.
+/// Keys, namespaces and map keys of any bytes do not mix, also where they are empty; the keys of a namespace are its own,
+/// before and after a restore.
+pub fn bytes_that_run_together_are_different(factory: BackendFactory<'_>) {
+    const PARTS: [&[u8]; 12] =
+        [b"", b"\0", b"\0\0", b"\xff", b"\xff\0", b"\0\xff", b"a", b"ab", b"bc", b"c", b"k", b"k1"];
+    const MAP_KEYS: [&[u8]; 6] = [b"", b"\0", b"\xff", b"\xff\xff", b"x", b"1x"];
+    let parts = || PARTS.map(<[u8]>::to_vec).into_iter().enumerate();
+    // Not every key has state in every namespace, so that the keys of each are others.
+    let has_state = |key: usize, namespace: usize| !(key + namespace).is_multiple_of(3);
+    let entry = |key: usize, namespace: usize, map_key: usize| ((key * 100 + namespace) * 100 + map_key) as u64;
+    let map_of = |state: &mut KeyedState| {
+        let store: &mut dyn KeyedStateStore = &mut state.in_namespaces::<Vec<u8>>().unwrap();
+        store.get_map_state(&MapStateDescriptor::<Vec<u8>, u64>::new("map")).unwrap()
+    };
+    let check = |state: &mut KeyedState| {
+        let map = map_of(state);
+        for (j, namespace) in parts() {
+            for (i, key) in parts() {
+                select(state, &key);
+                state.set_current_namespace(&namespace).unwrap();
+                for (k, map_key) in MAP_KEYS.iter().enumerate() {
+                    let expected = has_state(i, j).then_some(entry(i, j, k));
+                    let found = map.get(state, &map_key.to_vec()).unwrap();
+                    assert_eq!(found, expected, "key {key:?}, namespace {namespace:?}, map key {map_key:?}");
+                }
+                assert_eq!(map.entries(state).unwrap().len(), if has_state(i, j) { MAP_KEYS.len() } else { 0 });
+            }
+            let mut keys = state.keys::<Vec<u8>, Vec<u8>>(map.slot(), &namespace).unwrap();
+            keys.sort_unstable();
+            let mut expected: Vec<_> = parts().filter(|(i, _)| has_state(*i, j)).map(|(_, key)| key).collect();
+            expected.sort_unstable();
+            assert_eq!(keys, expected, "namespace {namespace:?}");
+        }
+    };
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<Vec<u8>>();
+        let map = map_of(&mut state);
+        for (i, key) in parts() {
+            for (j, namespace) in parts().filter(|(j, _)| has_state(i, *j)) {
+                select(&mut state, &key);
+                state.set_current_namespace(&namespace).unwrap();
+                for (k, map_key) in MAP_KEYS.iter().enumerate() {
+                    map.put(&mut state, map_key.to_vec(), entry(i, j, k)).unwrap();
+                }
+            }
+        }
+        check(&mut state);
+        check(&mut bench.restored::<Vec<u8>>(&Snapshot::of(&mut state)));
+    });
+}
+
 /// State in namespaces goes through snapshots, also unregistered, and the freeze keeps it as it was.
 pub fn state_in_namespaces_is_restored(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
