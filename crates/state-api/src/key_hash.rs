@@ -237,7 +237,7 @@ compound! {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, HashMap};
 
     use super::*;
 
@@ -257,9 +257,13 @@ mod tests {
         assert_ne!(hash(&(vec![1u8], vec![2u8, 3])), hash(&(vec![1u8, 2], vec![3u8])));
     }
 
+    /// Field case: R79.
+    /// Those that the compiler lets through: a type may say of itself that it is `Eq` and `Hash`.
     #[test]
     fn keys_without_a_stable_hash_are_refused() {
         assert_eq!(hash(&1.0f64), Err(KeyHashError::Unstable("a floating-point number")));
+        assert_eq!(hash(&("a", [Some(1.0f32)])), Err(KeyHashError::Unstable("a floating-point number")));
+        assert_eq!(hash(&HashMap::from([(1, 2)])), Err(KeyHashError::Unstable("a map")));
         assert_eq!(hash(&BTreeMap::from([(1, 2)])), Err(KeyHashError::Unstable("a map")));
     }
 }

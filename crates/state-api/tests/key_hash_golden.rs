@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 use std::fmt::Write;
+use std::process::Command;
 
 use highwater_state_api::{KEY_HASH_ID, KeyHasher, MaxParallelism, encode_canonical};
 use serde::Serialize;
@@ -34,6 +35,7 @@ impl Table {
     }
 }
 
+/// Field case: R79.
 #[test]
 fn keys_hash_as_the_file_says() {
     let mut table = Table::default();
@@ -58,6 +60,19 @@ fn keys_hash_as_the_file_says() {
     let golden = include_str!("data/key_hash_golden.txt");
     let golden: Vec<&str> = golden.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(table.text.lines().collect::<Vec<_>>(), golden);
+}
+
+/// Field case: R79.
+#[test]
+fn keys_hash_as_the_file_says_in_every_process() {
+    for _ in 0..2 {
+        let test = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "keys_hash_as_the_file_says"])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&test.stdout);
+        assert!(test.status.success() && text.contains("1 passed"), "{text}");
+    }
 }
 
 #[test]

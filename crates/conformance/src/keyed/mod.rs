@@ -145,6 +145,7 @@ suite! { $
     a_snapshot_that_is_given_up_leaves_the_state,
     a_snapshot_taken_while_the_state_grows_is_whole,
     a_restored_state_goes_on,
+    keys_are_in_the_key_groups_that_they_always_have,
     state_moves_with_its_key_groups,
     state_of_every_kind_moves_with_its_key_groups,
     a_state_that_one_subtask_registered_is_restored_by_all,

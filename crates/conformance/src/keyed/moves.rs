@@ -1,13 +1,14 @@
 //! Cases: state moves with its key groups when the parallelism changes.
 
 use highwater_state_api::{
-    AggregatingState, KeyGroupRange, KeyedState, KeyedStateStore, ListState, ListStateDescriptor, MapState,
-    ReducingState, ValueState,
+    AggregatingState, Key, KeyGroup, KeyGroupRange, KeyedState, KeyedStateStore, ListState, ListStateDescriptor,
+    MapState, ReducingState, ValueState,
 };
+use serde::{Deserialize, Serialize};
 
 use super::accumulating::mean;
 use super::harness::{
-    BackendFactory, Snapshot, freeze, group_of, list, map, max_parallelism, select, set_values, sum, value,
+    BackendFactory, Bench, Snapshot, freeze, group_of, list, map, max_parallelism, select, set_values, sum, value,
     with_every_cache,
 };
 
@@ -15,6 +16,43 @@ const KEYS: u64 = 200;
 
 fn ranges(parallelism: u32) -> Vec<KeyGroupRange> {
     (0..parallelism).map(|subtask| max_parallelism().range_of(subtask, parallelism)).collect()
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+enum Event {
+    Start,
+    Amount(u64),
+    Move { from: String, to: i16 },
+}
+
+/// Field case: R79.
+/// The groups are written down: they are the same in every process, build and version, and on every backend. Floats and
+/// maps without an order are no keys, which the compiler sees to.
+pub fn keys_are_in_the_key_groups_that_they_always_have(factory: BackendFactory<'_>) {
+    fn check<K: Key>(bench: &Bench<'_>, key: K, group_of_128: u16) {
+        // A hash that is in group `n` of 128 is in group `n` modulo 16 of 16.
+        let group = KeyGroup(group_of_128 % max_parallelism().get() as u16);
+        let mut state = bench.open::<K>();
+        let count = value::<u64>(&mut state, "count");
+        select(&mut state, &key);
+        count.update(&mut state, 1).unwrap();
+        let snapshot = Snapshot::of(&mut state);
+        assert_eq!(Vec::from_iter(snapshot.groups.keys()), [&group]);
+        let mut restored = bench.restored_range::<K>(KeyGroupRange::new(group, group).unwrap(), &[&snapshot]);
+        let count = value::<u64>(&mut restored, "count");
+        select(&mut restored, &key);
+        assert_eq!(count.value(&mut restored).unwrap(), Some(1));
+    }
+    with_every_cache(factory, |bench| {
+        check(bench, 0u64, 102);
+        check(bench, -1i32, 19);
+        check(bench, String::from("a"), 95);
+        check(bench, (String::from("a"), 1i32), 3);
+        check(bench, Event::Start, 1);
+        check(bench, Event::Amount(7), 8);
+        check(bench, Event::Move { from: "x".into(), to: -2 }, 97);
+        check(bench, [1u8, 2], 99);
+    });
 }
 
 /// Contract: F128.

@@ -38,6 +38,32 @@ impl<T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> State for 
 ///
 /// `Hash` is asked for so that types without a stable identity (floats, hash maps) are refused by the compiler;
 /// the hash that decides where a key lives is [`crate::KeyHasher`]'s.
+///
+/// ```
+/// # use highwater_state_api::Key;
+/// fn is_key<K: Key>() {}
+/// is_key::<(String, [u8; 2])>();
+/// ```
+///
+/// A float is no key, nor is anything with a float in it, nor a map or a set without an order:
+///
+/// ```compile_fail,E0277
+/// # use highwater_state_api::Key;
+/// fn is_key<K: Key>() {}
+/// is_key::<f64>();
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use highwater_state_api::Key;
+/// fn is_key<K: Key>() {}
+/// is_key::<(String, [f32; 2])>();
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use highwater_state_api::Key;
+/// fn is_key<K: Key>() {}
+/// is_key::<std::collections::HashMap<String, u8>>();
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a key",
     note = "keys are owned types that derive `Clone`, `PartialEq`, `Eq`, `Hash`, `serde::Serialize` and \
