@@ -58,4 +58,4 @@ pub use rows::TypedRows;
 pub use schema::{Container, Schema, SchemaError, Shape};
 pub use serializer::{BincodeSerializer, Serializer, SerializerError, VALUE_BYTES_MAX};
 pub use storage::{CheckpointStorage, INLINE_BYTES_MAX, StateUpload, StorageError, check, folders_in, read_state};
-pub use store::{KeyedStateStore, Slot};
+pub use store::{KeyedStateStore, Slot, UnkeyedStateStore};

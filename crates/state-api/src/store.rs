@@ -3,8 +3,8 @@
 use crate::rows::RowSpace;
 use crate::{
     AggregateFunction, AggregatingState, AggregatingStateDescriptor, AnyDescriptor, FoldingState,
-    FoldingStateDescriptor, Key, ListState, ListStateDescriptor, MapState, MapStateDescriptor, ReducingState,
-    ReducingStateDescriptor, State, StateError, ValueState, ValueStateDescriptor,
+    FoldingStateDescriptor, Key, ListState, ListStateDescriptor, MapState, MapStateDescriptor, OperatorUid,
+    ReducingState, ReducingStateDescriptor, State, StateError, ValueState, ValueStateDescriptor,
 };
 
 /// Identifies a registered state: which store made it, and its column there. What every handle is made of.
@@ -26,6 +26,31 @@ pub trait KeyedStateStore {
 
     /// A short name of the backend, such as `hashmap`.
     fn backend_type(&self) -> &str;
+}
+
+/// The store of an operator that is not on a keyed stream: it refuses every state, by its name, with
+/// [`StateError::NotKeyed`]. Having no store at all could not name it.
+#[derive(Debug)]
+pub struct UnkeyedStateStore {
+    operator: OperatorUid,
+}
+
+impl UnkeyedStateStore {
+    /// The store of this operator.
+    pub fn new(operator: OperatorUid) -> Self {
+        Self { operator }
+    }
+}
+
+impl KeyedStateStore for UnkeyedStateStore {
+    fn register(&mut self, descriptor: &dyn AnyDescriptor) -> Result<Slot, StateError> {
+        let (state, operator) = (descriptor.name().to_owned(), self.operator.to_string());
+        Err(StateError::NotKeyed { state, operator })
+    }
+
+    fn backend_type(&self) -> &str {
+        "none"
+    }
 }
 
 impl dyn KeyedStateStore + '_ {
@@ -72,5 +97,29 @@ impl dyn KeyedStateStore + '_ {
         descriptor: &FoldingStateDescriptor<T, Acc>,
     ) -> Result<FoldingState<T, Acc>, StateError> {
         self.register(descriptor).map(FoldingState::bound_to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Field case: R63.
+    #[test]
+    fn keyed_state_of_an_operator_without_a_key_is_refused_by_its_name() {
+        let mut unkeyed = UnkeyedStateStore::new(OperatorUid::new("enrich").unwrap());
+        let store: &mut dyn KeyedStateStore = &mut unkeyed;
+        let errors = [
+            store.get_state(&ValueStateDescriptor::<u64>::new("total")).unwrap_err(),
+            store.get_map_state(&MapStateDescriptor::<u64, u64>::new("total")).unwrap_err(),
+            store.get_list_state(&ListStateDescriptor::<u64>::new("total")).unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(
+                error.to_string(),
+                r#"state "total" is keyed, and operator "enrich" is not on a keyed stream: put a `key_by` before it"#
+            );
+            assert!(matches!(error, StateError::NotKeyed { .. }), "{error:?}");
+        }
     }
 }
