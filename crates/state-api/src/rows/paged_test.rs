@@ -81,6 +81,29 @@ fn several_snapshots_see_each_their_own_time_in_any_order_of_dropping() {
     }
 }
 
+/// Contract: B51.
+#[test]
+fn a_snapshot_that_is_dropped_gives_back_what_it_shared() {
+    let shared = Arc::new(());
+    for drops in [[0, 1], [1, 0]] {
+        let mut paged: Paged<Option<Arc<()>>> = Paged::new();
+        *paged.write(1) = Some(shared.clone());
+        let mut frozen = [Some(paged.freeze()), Some(paged.freeze())];
+        assert_eq!(Arc::strong_count(&shared), 2, "a snapshot holds no copy");
+        *paged.write(1) = None;
+        fold_all(&mut paged);
+        assert_eq!(Arc::strong_count(&shared), 2, "what is gone from the state is in the snapshots only");
+        frozen[drops[0]] = None;
+        fold_all(&mut paged);
+        let left = frozen[drops[1]].take().unwrap();
+        assert!(left.read(1).unwrap().is_some());
+        drop(left);
+        fold_all(&mut paged);
+        assert_eq!(Arc::strong_count(&shared), 1);
+        assert!(paged.layers.is_empty() && paged.trash.is_empty());
+    }
+}
+
 #[test]
 fn folding_back_copies_nothing_and_frees_a_bounded_number_of_pages_a_call() {
     let mut paged = filled(PAGE * 1000);
