@@ -1,11 +1,14 @@
-//! A function whose snapshot fails declines the checkpoint: the job goes on, as long as failures are tolerated.
+//! A snapshot that fails, in a function or because a value cannot be written, declines the checkpoint: the job goes on, as
+//! long as failures are tolerated.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use highwater::checkpoint::{AttemptFailure, CheckpointFailure, DeclineReason};
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::support::{environment, storage};
 
@@ -69,4 +72,71 @@ fn and_too_many_refusals_end_the_attempt() {
     };
     assert!(message.ends_with("not now"), "{message}");
     assert!(records.is_empty());
+}
+
+/// A number that can be written unless it is `u64::MAX`.
+#[derive(Clone, Deserialize)]
+struct Picky(u64);
+
+impl Serialize for Picky {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        if self.0 == u64::MAX {
+            return Err(serde::ser::Error::custom("this number is not written"));
+        }
+        serializer.serialize_newtype_struct("Picky", &self.0)
+    }
+}
+
+/// Keeps the latest number of each key, or from `bad_from` on one that cannot be written.
+struct Latest {
+    latest: ValueState<Picky>,
+    bad_from: u64,
+}
+
+impl KeyedProcessFunction<u64, u64> for Latest {
+    type Out = u64;
+
+    fn initialize_state(&mut self, cx: &mut dyn FunctionInitializationContext) -> Result<()> {
+        self.latest = cx.keyed_state_store()?.get_state(&ValueStateDescriptor::new("latest"))?;
+        Ok(())
+    }
+
+    fn process(&mut self, number: u64, cx: &mut KeyedContext<'_, u64>, out: &mut Collector<u64>) -> Result<()> {
+        self.latest.update(cx, Picky(if number < self.bad_from { number } else { u64::MAX }))?;
+        out.collect(number);
+        Ok(())
+    }
+}
+
+/// Only the first value of a state, and then one in thousands, is checked when it is stored.
+#[test]
+fn because_a_value_cannot_be_written_and_nothing_is_lost() {
+    let storage = storage();
+    let records = CollectedRecords::default();
+    let start = |bad_from: u64| {
+        let env = environment("unwritable", storage.clone());
+        env.set_restart_strategy(RestartStrategy::None).set_tolerable_checkpoint_failures(1);
+        env.from_source(Throttled::new(SequenceSource::new(0..2_000), NonZeroU64::new(10_000)))
+            .key_by_value(|number| number % 7)
+            .process(move || Latest { latest: ValueState::default(), bad_from })
+            .uid("latest-number")
+            .sink_to(CollectSink::new(records.clone()));
+        env.execute()
+    };
+    let error = start(1_000).unwrap_err();
+    let JobError::Coordinator(AttemptFailure::TooManyFailedCheckpoints { failure, .. }) = &error else {
+        panic!("{error:?}");
+    };
+    let CheckpointFailure::Declined { reason: DeclineReason::AsyncFailed, message } = failure else {
+        panic!("{failure:?}");
+    };
+    assert!(message.contains(r#"operator latest-number"#) && message.contains(r#"state "latest""#), "{message}");
+    assert!(message.ends_with("this number is not written"), "{message}");
+    assert!(records.len() <= 1_000, "a record was committed with a value that cannot be restored");
+
+    let result = start(u64::MAX).unwrap();
+    assert!(result.status.restored_from.is_some());
+    let mut found = records.to_vec();
+    found.sort_unstable();
+    assert_eq!(found, Vec::from_iter(0..2_000));
 }
