@@ -1,13 +1,16 @@
 //! A job whose steps were changed: what a step without a name had seen is not given to another one in its place.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use highwater::MemoryCheckpointStorage;
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
+use highwater::state::{CheckpointStorage, ObjectPath};
+use pollster::block_on;
 
-use crate::support::{Count, assert_counted, count, environment, storage, wait_for_checkpoints};
+use crate::support::{Count, assert_counted, count, environment, storage, wait_for_checkpoints, wait_until};
 
 /// Passes records on and counts those behind the watermark as late.
 struct Late;
@@ -145,4 +148,161 @@ fn when_a_source_or_a_sink_of_another_kind_takes_its_name() {
     assert!(matches!(&error, JobError::Task { restarts: 0, .. }), "{error:?}");
     assert!(format!("{error:?}").contains(r#"state "_sink_transactions": the element has schema"#), "{error:?}");
     assert_eq!(records.len(), committed);
+}
+
+const SUMMED: u64 = 3_000;
+const SUM_KEYS: u64 = 10;
+
+/// What a sum was for its first record of a key, and what it was last.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Seen {
+    first: u64,
+    last: u64,
+}
+
+/// By the name of the sum and the key.
+type AllSeen = Arc<Mutex<BTreeMap<(&'static str, u64), Seen>>>;
+
+/// Adds the same number for each record, another one than any other sum, and passes the record on. All sums have a state
+/// of the same name and type.
+struct Sum {
+    name: &'static str,
+    sum: ValueState<u64>,
+    seen: AllSeen,
+}
+
+impl Sum {
+    fn step(name: &str) -> u64 {
+        match name {
+            "sum-a" => 1,
+            "sum-b" => 1_000,
+            _ => 1_000_000,
+        }
+    }
+}
+
+impl KeyedProcessFunction<u64, u64> for Sum {
+    type Out = u64;
+
+    fn initialize_state(&mut self, cx: &mut dyn FunctionInitializationContext) -> Result<()> {
+        self.sum = cx.keyed_state_store()?.get_state(&ValueStateDescriptor::new("sum"))?;
+        Ok(())
+    }
+
+    fn process(&mut self, number: u64, cx: &mut KeyedContext<'_, u64>, out: &mut Collector<u64>) -> Result<()> {
+        let before = self.sum.value(cx)?.unwrap_or(0);
+        let after = before + Self::step(self.name);
+        self.sum.update(cx, after)?;
+        let mut seen = self.seen.lock().unwrap();
+        seen.entry((self.name, *cx.current_key())).or_insert(Seen { first: before, last: after }).last = after;
+        out.collect(number);
+        Ok(())
+    }
+}
+
+const SUMS: [&str; 2] = ["sum-a", "sum-b"];
+const WITH_ONE_INSERTED: [&str; 3] = ["inserted", "sum-a", "sum-b"];
+const SWAPPED: [&str; 2] = ["sum-b", "sum-a"];
+
+/// The sums one behind the other; `uid` names them, or not.
+fn sums(
+    env: &StreamExecutionEnvironment,
+    sums: &[&'static str],
+    uid: impl Fn(&str) -> Option<String>,
+    per_second: Option<u64>,
+) -> (CollectedRecords<u64>, AllSeen) {
+    let (records, seen) = (CollectedRecords::default(), AllSeen::default());
+    let source = Throttled::new(SequenceSource::new(0..SUMMED), per_second.and_then(NonZeroU64::new));
+    let mut stream = env.from_source(source);
+    for &name in sums {
+        let seen = seen.clone();
+        let sum = move || Sum { name, sum: ValueState::default(), seen: seen.clone() };
+        stream = stream.key_by_value(|number| number % SUM_KEYS).process(sum);
+        if let Some(uid) = uid(name) {
+            stream = stream.uid(uid);
+        }
+    }
+    stream.sink_to(CollectSink::new(records.clone()));
+    (records, seen)
+}
+
+fn by_name(name: &str) -> Option<String> {
+    Some(name.to_owned())
+}
+
+/// A run of the first version with names that was stopped on its way, after every key was seen.
+fn stopped_with_sums(job: &str) -> Arc<MemoryCheckpointStorage> {
+    let storage = storage();
+    let env = environment(job, storage.clone());
+    let (records, _) = sums(&env, &SUMS, by_name, Some(10_000));
+    let handle = env.execute_async().unwrap();
+    wait_until("all keys have been summed", || records.len() as u64 >= SUM_KEYS * 10);
+    handle.cancel();
+    assert!(handle.wait().is_err());
+    storage
+}
+
+/// Field case: R65.
+#[test]
+fn when_an_operator_is_inserted_or_named_operators_change_places() {
+    for changed in [&WITH_ONE_INSERTED[..], &SWAPPED] {
+        let storage = stopped_with_sums("summed");
+        let env = environment("summed", storage);
+        let (_, seen) = sums(&env, changed, by_name, None);
+        let result = env.execute().unwrap();
+        assert!(result.status.restored_from.is_some());
+        let seen = seen.lock().unwrap();
+        for key in 0..SUM_KEYS {
+            let [a, b] = SUMS.map(|name| seen[&(name, key)]);
+            // Both have seen the same records before the checkpoint.
+            assert!(a.first > 0 && b.first == a.first * Sum::step("sum-b"), "{changed:?}, key {key}: {a:?} and {b:?}");
+            let records = SUMMED / SUM_KEYS;
+            assert_eq!((a.last, b.last), (records, records * Sum::step("sum-b")), "{changed:?}, key {key}");
+            if changed.contains(&"inserted") {
+                assert_eq!(seen[&("inserted", key)].first, 0, "key {key}");
+            }
+        }
+    }
+}
+
+/// Every object of a storage with its content.
+fn objects(storage: &MemoryCheckpointStorage, job: &str) -> BTreeMap<ObjectPath, Vec<u8>> {
+    let paths = block_on(storage.list(&ObjectPath::new([job]))).unwrap();
+    let read = |path: ObjectPath| (path.clone(), block_on(storage.read(&path)).unwrap().to_vec());
+    paths.into_iter().map(read).collect()
+}
+
+/// Field case: R65.
+/// There are no names that the product makes up for state, and no way yet to leave state behind: without names, every
+/// version is refused before it starts, and the state that there is stays as it is.
+#[test]
+fn because_an_operator_with_state_and_without_a_name_is_refused() {
+    let storage = stopped_with_sums("nameless");
+    let before = objects(&storage, "nameless");
+    for version in [&SUMS[..], &WITH_ONE_INSERTED, &SWAPPED] {
+        let env = environment("nameless", storage.clone());
+        sums(&env, version, |_| None, None);
+        match env.execute().unwrap_err() {
+            JobError::Invalid(reason) => {
+                assert!(reason.starts_with("step 1 (process) has state and no uid"), "{reason}");
+            }
+            other => panic!("{version:?}: {other:?}"),
+        }
+    }
+    assert!(objects(&storage, "nameless") == before, "a start that was refused has changed the storage");
+}
+
+/// Field case: R65.
+#[test]
+fn and_operators_that_are_not_found_again_are_listed() {
+    let storage = stopped_with_sums("renamed-sums");
+    let before = objects(&storage, "renamed-sums");
+    let env = environment("renamed-sums", storage.clone());
+    sums(&env, &SUMS, |name| Some(format!("{name}-2")), None);
+    let error = env.execute().unwrap_err();
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(matches!(error, JobError::Restore { .. }), "{error:?}");
+    let expected = "the checkpoint has state of operators that are not in the job: sum-a, sum-b; the job has";
+    assert!(source.starts_with(expected), "{source}");
+    assert!(objects(&storage, "renamed-sums") == before, "a start that was refused has changed the storage");
 }
