@@ -88,6 +88,13 @@ impl FlightsRun {
     ///
     /// The options must make it slow enough that it has not finished by then.
     pub(crate) fn kill_after(&self, checkpoints: usize, options: &[&str]) -> String {
+        self.kill_when(options, |trace| completed(trace) >= checkpoints)
+    }
+
+    /// Starts a process, and kills it once `is_time` says so of its trace. Returns its trace.
+    ///
+    /// The options must make it slow enough that it has not finished by then.
+    pub(crate) fn kill_when(&self, options: &[&str], mut is_time: impl FnMut(&str) -> bool) -> String {
         let trace = self.directory().join("trace.txt");
         let _ = std::fs::remove_file(&trace);
         let mut command = self.command(options);
@@ -95,7 +102,7 @@ impl FlightsRun {
         let started = Instant::now();
         loop {
             let text = std::fs::read_to_string(&trace).unwrap_or_default();
-            if text.lines().filter(|line| line.contains("highwater::checkpoint: complete")).count() >= checkpoints {
+            if is_time(&text) {
                 // SIGKILL on Unix: the process cannot do anything about it.
                 process.0.kill().unwrap();
                 let status = process.0.wait().unwrap();
@@ -103,8 +110,8 @@ impl FlightsRun {
                 return std::fs::read_to_string(&trace).unwrap();
             }
             let ended = process.0.try_wait().unwrap();
-            assert!(ended.is_none(), "{options:?} ended before {checkpoints} checkpoints were complete\n{text}");
-            assert!(started.elapsed() < DEADLINE, "{options:?} does not complete {checkpoints} checkpoints\n{text}");
+            assert!(ended.is_none(), "{options:?} ended before it was to be killed\n{text}");
+            assert!(started.elapsed() < DEADLINE, "{options:?} does not come to where it is to be killed\n{text}");
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -138,6 +145,11 @@ impl FlightsRun {
         assert!(wrong.is_empty(), "{folder} has rows that the golden file has not, such as {wrong:?}");
         assert_eq!(rows, expected, "{folder} lacks rows of the golden file, or has some twice");
     }
+}
+
+/// How many checkpoints a process has completed, as its trace says.
+pub(crate) fn completed(trace: &str) -> usize {
+    trace.lines().filter(|line| line.contains("highwater::checkpoint: complete")).count()
 }
 
 /// Every file below a directory with its content.
