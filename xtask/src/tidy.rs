@@ -3,6 +3,7 @@
 mod allowed;
 mod banned;
 mod floors;
+mod names;
 mod places;
 mod shape;
 
@@ -45,6 +46,8 @@ pub(crate) fn tidy() -> Result<()> {
         }
     }
     findings.extend(banned::check_allowed(allowed::ALLOWED, &files, &uses));
+    let read = |path| fs::read_to_string(root.join(path)).with_context(|| format!("{path} cannot be read"));
+    findings.extend(names::check(&read(names::LIST)?, &read(names::TABLES)?));
 
     finding::report(findings)
 }
