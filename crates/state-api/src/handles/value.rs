@@ -9,7 +9,7 @@ use crate::{Slot, State, StateError};
 /// One value for each key. `Default` is a handle bound to nothing, so that it can be a field of a function.
 ///
 /// Equal values must write equal bytes (see [`State`]): a value with a `HashMap` or `HashSet` in it does not, one with a
-/// `BTreeMap` does, and [`MapState`] holds a map entry by entry.
+/// `BTreeMap` does, and [`MapState`](crate::MapState) holds a map entry by entry.
 ///
 /// Every method works on the current key of the context, and its current namespace if the state is in one, and fails with [`StateError::Unbound`],
 /// [`StateError::ForeignHandle`] or [`StateError::NoCurrentKey`] when there is no such state.
