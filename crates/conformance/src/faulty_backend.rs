@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use highwater_state_api::{
-    At, ByteTables, CheckpointId, Entry, EntryVisitor, FrozenState, KeyGroup, KeyedBackendParameters,
-    KeyedStateBackend, Prefix, Residence, SnapshotRequest, StateBackend, StateError, TableId, TableMeta, TypedRows,
+    At, ByteTables, CheckpointId, ConfigError, ConfigNotices, Configuration, Entry, EntryVisitor, FrozenState,
+    KeyGroup, KeyedBackendParameters, KeyedStateBackend, Prefix, Residence, SnapshotRequest, StateBackend, StateError,
+    TableId, TableMeta, TypedRows,
 };
 
 /// Whether a [`FaultyBackend`] fails. Clones share it.
@@ -63,6 +64,15 @@ impl StateBackend for FaultyBackend {
         self.outage.check("create a backend")?;
         let inner = self.inner.create_keyed_backend(parameters)?;
         Ok(Box::new(FaultyKeyedBackend { inner, outage: self.outage.clone() }))
+    }
+
+    fn configure(
+        &self,
+        cluster: &Configuration,
+        notices: &mut ConfigNotices,
+    ) -> Result<Option<Arc<dyn StateBackend>>, ConfigError> {
+        let inner = self.inner.configure(cluster, notices)?;
+        Ok(inner.map(|inner| Arc::new(Self::new(inner, self.outage.clone())) as _))
     }
 }
 
