@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::rows::TypedRows;
 use crate::{
-    CheckpointId, CheckpointStorage, JobName, KeyGroup, KeyGroupRange, MaxParallelism, OperatorUid, StateError,
-    TableMeta,
+    CheckpointId, CheckpointStorage, JobName, KeyGroup, KeyGroupRange, MaxParallelism, OperatorState, OperatorUid,
+    StateError, TableMeta,
 };
 
 /// Number of a table (a registered state) within one keyed backend, from 0, in the order of registration.
@@ -148,6 +148,19 @@ pub struct KeyedBackendParameters {
     pub range: KeyGroupRange,
 }
 
+/// Who operator state is made for.
+#[derive(Debug, Clone)]
+pub struct OperatorBackendParameters {
+    /// The job.
+    pub job: JobName,
+    /// The operator.
+    pub operator: OperatorUid,
+    /// Index of the subtask.
+    pub subtask: u32,
+    /// Seed of hash tables, so that nobody can prepare keys that collide. Injected: random in production.
+    pub hash_seed: u64,
+}
+
 /// Makes the keyed backends of a job: how working state is held.
 ///
 /// A factory, injected into the runtime; each call makes an independent, empty backend. Restored state is written into
@@ -161,6 +174,15 @@ pub trait StateBackend: Send + Sync + fmt::Debug {
         &self,
         parameters: &KeyedBackendParameters,
     ) -> Result<Box<dyn KeyedStateBackend>, StateError>;
+
+    /// Makes the operator state of one operator subtask, empty. On the heap unless a backend does something else about
+    /// it.
+    fn create_operator_state_backend(
+        &self,
+        parameters: &OperatorBackendParameters,
+    ) -> Result<OperatorState, StateError> {
+        Ok(OperatorState::new(parameters.hash_seed))
+    }
 }
 
 /// A state backend and the checkpoint storage that goes with it: the form in which presets such as

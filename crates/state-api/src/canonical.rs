@@ -41,14 +41,18 @@ fn close(section: Option<(TableId, usize)>, out: &mut [u8]) {
 
 fn write_entry(entry: &Entry<'_>, out: &mut Vec<u8>) {
     for part in [entry.at.key, entry.at.namespace, entry.at.map_key, entry.value] {
-        let mut length = part.len();
-        while length >= 0x80 {
-            out.push((length as u8) | 0x80);
-            length >>= 7;
-        }
-        out.push(length as u8);
-        out.extend_from_slice(part);
+        write_byte_string(part, out);
     }
+}
+
+pub(crate) fn write_byte_string(bytes: &[u8], out: &mut Vec<u8>) {
+    let mut length = bytes.len();
+    while length >= 0x80 {
+        out.push((length as u8) | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    out.extend_from_slice(bytes);
 }
 
 /// The entries of one table in one key group: a slice of a canonical stream.
@@ -96,7 +100,7 @@ impl Section {
     }
 }
 
-fn byte_string<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], StateError> {
+pub(crate) fn byte_string<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], StateError> {
     let mut length = 0u64;
     for shift in (0..).step_by(7) {
         let (byte, tail) = rest.split_first().ok_or_else(|| damaged("an entry is cut off"))?;

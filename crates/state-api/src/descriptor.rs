@@ -182,6 +182,47 @@ impl<T: State> AnyDescriptor for ValueStateDescriptor<T> {
     }
 }
 
+/// Describes a state that holds a list.
+#[derive(Debug, Clone)]
+pub struct ListStateDescriptor<T> {
+    name: String,
+    serializer: Arc<dyn Serializer<T>>,
+}
+
+impl<T: State> ListStateDescriptor<T> {
+    /// A state of this name, its elements serialised by [`BincodeSerializer`].
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), serializer: Arc::new(BincodeSerializer::traced()) }
+    }
+
+    /// Uses another serializer for the elements.
+    pub fn with_serializer(mut self, serializer: impl Serializer<T> + 'static) -> Self {
+        self.serializer = Arc::new(serializer);
+        self
+    }
+
+    /// For types whose schema cannot be traced: a name and a version take its place. Raise the version whenever the
+    /// bytes of the type change.
+    pub fn opaque_schema(self, name: impl Into<String>, version: u32) -> Self {
+        self.with_serializer(BincodeSerializer::opaque(name, version))
+    }
+
+    /// The name of the state.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Writes the elements.
+    pub(crate) fn serializer(&self) -> Arc<dyn Serializer<T>> {
+        self.serializer.clone()
+    }
+
+    /// The schema of the elements.
+    pub(crate) fn element_schema(&self) -> Result<Schema, StateError> {
+        schema_of(&self.name, "element", &*self.serializer)
+    }
+}
+
 /// Describes a state that holds a map a key.
 #[derive(Debug, Clone)]
 pub struct MapStateDescriptor<UK, UV> {
@@ -209,6 +250,11 @@ impl<UK: Key, UV: State> MapStateDescriptor<UK, UV> {
         self.key_serializer = Arc::new(key);
         self.value_serializer = Arc::new(value);
         self
+    }
+
+    /// Writes the map keys, and the values.
+    pub(crate) fn serializers(&self) -> (Arc<dyn Serializer<UK>>, Arc<dyn Serializer<UV>>) {
+        (self.key_serializer.clone(), self.value_serializer.clone())
     }
 }
 

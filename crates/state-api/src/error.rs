@@ -32,6 +32,12 @@ pub enum StateError {
         /// The name.
         name: String,
     },
+    /// The name is one that the house uses itself.
+    #[error("{name:?} is not a name for a state: it is used for raw operator state")]
+    ReservedName {
+        /// The name.
+        name: String,
+    },
     /// A name is already taken by a state of another kind.
     #[error("state {state:?} is registered or restored as {existing} and cannot be used as {requested}")]
     OtherKind {
@@ -41,6 +47,16 @@ pub enum StateError {
         existing: crate::StateKind,
         /// The kind asked for.
         requested: crate::StateKind,
+    },
+    /// A name is already taken by operator state that is handed out in another way.
+    #[error("state {state:?} is registered or restored as {existing} and cannot be used as {requested}")]
+    OtherRedistribution {
+        /// The state.
+        state: String,
+        /// How it is handed out so far.
+        existing: crate::Redistribution,
+        /// How it was asked for.
+        requested: crate::Redistribution,
     },
     /// A name is already taken by a state of another type, or was restored with another schema.
     #[error("state {state:?}: the {part} has schema {requested}, but the existing state was written with {existing}")]

@@ -6,12 +6,15 @@
 //! * The row tier: [`KeyedState`] keeps typed rows before a [`KeyedStateBackend`].
 //! * Backends: [`StateBackend`] makes them, [`ByteTables`] and [`FrozenState`] are what most have to write.
 //! * Storage: [`CheckpointStorage`] keeps immutable objects, a [`StateHandle`] names one.
+//! * Operator state: [`OperatorState`] with lists and broadcast states, [`OperatorStateStore`].
 //! * Hooks: [`FunctionInitializationContext`], [`FunctionSnapshotContext`].
+//! * Streams: raw state that functions write themselves, and [`CheckpointStreamFactory`] into the storage.
 //!
 //! This crate knows no runtime, no clock and no thread.
 
 mod backend;
 pub mod canonical;
+mod checkpoint_stream;
 mod descriptor;
 mod error;
 mod function;
@@ -21,7 +24,8 @@ mod ids;
 mod key_group;
 mod key_hash;
 mod keyed_state;
-mod operator_state;
+pub mod operator_state;
+mod raw_state;
 mod rows;
 mod schema;
 mod serializer;
@@ -30,9 +34,15 @@ mod store;
 
 pub use backend::{
     At, BackendPairing, ByteTables, Entry, EntryVisitor, FrozenState, KeyedBackendParameters, KeyedStateBackend,
-    Prefix, Residence, SnapshotRequest, StateBackend, TableId,
+    OperatorBackendParameters, Prefix, Residence, SnapshotRequest, StateBackend, TableId,
 };
-pub use descriptor::{AnyDescriptor, Key, MapStateDescriptor, State, StateKind, TableMeta, ValueStateDescriptor};
+pub use checkpoint_stream::{
+    CheckpointStateOutputStream, CheckpointStreamFactory, INLINE_BYTES_MAX_DEFAULT, INLINE_BYTES_MAX_LIMIT,
+    InlineThresholdError,
+};
+pub use descriptor::{
+    AnyDescriptor, Key, ListStateDescriptor, MapStateDescriptor, State, StateKind, TableMeta, ValueStateDescriptor,
+};
 pub use error::StateError;
 pub use function::{BoxedError, FunctionInitializationContext, FunctionSnapshotContext};
 pub use handle::{Checksum, KeyGroupPart, KeyedStateHandle, ObjectPath, RunningChecksum, StateHandle};
@@ -41,7 +51,16 @@ pub use ids::{Attempt, CheckpointId, InvalidName, JobName, OperatorUid, SubtaskI
 pub use key_group::{KeyGroup, KeyGroupRange, MAX_PARALLELISM_LIMIT, MaxParallelism, ParallelismError, murmur};
 pub use key_hash::{KEY_HASH_ID, KeyHash, KeyHashError, KeyHasher, encode_canonical};
 pub use keyed_state::{FrozenKeyedState, KeyedState, RowSettings};
-pub use operator_state::{OperatorList, Redistribution};
+pub use operator_state::{
+    AnyOperatorStateDescriptor, BroadcastState, FrozenOperatorState, OperatorCx, OperatorList, OperatorListState,
+    OperatorState, OperatorStateHandle, OperatorStateMeta, OperatorStatePart, OperatorStateStore, RawKeyedStateHandle,
+    ReadOnlyBroadcastState, Redistribution, RestoredElements,
+};
+pub use raw_state::{
+    FrozenRawKeyedState, KeyGroupStatePartitionStreamProvider, KeyedStateCheckpointOutputStream,
+    OperatorStateCheckpointOutputStream, RAW_OPERATOR_STATE, RawStreamError, StateInputStream,
+    StatePartitionStreamProvider, raw_operator_state_meta,
+};
 pub use rows::TypedRows;
 pub use schema::{Container, Schema, SchemaError, Shape};
 pub use serializer::{BincodeSerializer, Serializer, SerializerError, VALUE_BYTES_MAX};

@@ -37,7 +37,9 @@ fn open(factory: BackendFactory<'_>) -> Box<dyn KeyedStateBackend> {
         let map = MapStateDescriptor::<u64, u64>::new("map");
         let descriptors: [&dyn AnyDescriptor; 2] = [&map, &value];
         for (number, descriptor) in descriptors.into_iter().enumerate() {
-            tables.open_table(TableId(number as u16), &descriptor.table_meta(key.clone(), Schema::unit()).unwrap()).unwrap();
+            tables
+                .open_table(TableId(number as u16), &descriptor.table_meta(key.clone(), Schema::unit()).unwrap())
+                .unwrap();
         }
     }
     backend

@@ -11,10 +11,10 @@ mod index;
 mod key_cell;
 pub(crate) mod key_rows;
 mod map_column;
-mod map_entries;
+pub(crate) mod map_entries;
 mod marks;
 mod paged;
-mod round_trip;
+pub(crate) mod round_trip;
 mod value_column;
 
 #[cfg(test)]
