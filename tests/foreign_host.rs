@@ -56,6 +56,7 @@ impl Host {
                 state_backend: BackendPairing::from(MemoryStateBackend::new()).state_backend,
                 row_settings: RowSettings { cached_rows_max: 0, hash_seed: 1 },
                 now: Duration::ZERO,
+                restored_checkpoint: saved.get(uid).map(|_| CheckpointId(1)),
                 restored: saved.get(uid).map(|saved| saved.share_of(range)),
             };
             chain.open(context).unwrap();
@@ -106,7 +107,7 @@ impl SavedOperator {
         });
         let watermark = self.watermark.map_or(Timestamp::MIN, Timestamp::from_raw);
         let (checkpoint, keyed) = (CheckpointId(1), keyed.collect());
-        RestoredOperator { checkpoint, keyed, lists: Vec::new(), watermark, finished: false }
+        RestoredOperator { checkpoint, keyed, raw_keyed: Vec::new(), operator: Vec::new(), watermark, finished: false }
     }
 }
 

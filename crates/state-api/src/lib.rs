@@ -52,8 +52,8 @@ pub use key_group::{KeyGroup, KeyGroupRange, MAX_PARALLELISM_LIMIT, MaxParalleli
 pub use key_hash::{KEY_HASH_ID, KeyHash, KeyHashError, KeyHasher, encode_canonical};
 pub use keyed_state::{FrozenKeyedState, KeyedState, RowSettings};
 pub use operator_state::{
-    AnyOperatorStateDescriptor, BroadcastState, FrozenOperatorState, OperatorCx, OperatorList, OperatorListState,
-    OperatorState, OperatorStateHandle, OperatorStateMeta, OperatorStatePart, OperatorStateStore, RawKeyedStateHandle,
+    AnyOperatorStateDescriptor, BroadcastState, FrozenOperatorState, OperatorCx, OperatorListState, OperatorState,
+    OperatorStateHandle, OperatorStateMeta, OperatorStatePart, OperatorStateStore, RawKeyedStateHandle,
     ReadOnlyBroadcastState, Redistribution, RestoredElements,
 };
 pub use raw_state::{

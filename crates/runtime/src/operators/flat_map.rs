@@ -88,7 +88,7 @@ where
     }
 
     fn freeze(&mut self, _: CheckpointId) -> Result<FrozenOperator, FreezeError> {
-        Ok(FrozenOperator { keyed: None, snapshot: self.progress.snapshot() })
+        Ok(FrozenOperator { snapshot: self.progress.snapshot(), ..FrozenOperator::default() })
     }
 
     fn counts(&self) -> OperatorCounts {

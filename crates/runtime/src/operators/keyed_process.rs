@@ -201,7 +201,11 @@ where
             .snapshot_state(&mut Snapshot { checkpoint })
             .map_err(|source| FreezeError::Decline(TaskError::user(&cx.uid, "snapshot its state")(source)))?;
         let frozen = state.freeze(&SnapshotRequest { checkpoint }).map_err(TaskError::state(&cx.uid))?;
-        Ok(FrozenOperator { keyed: Some((cx.key_groups(), frozen)), snapshot: self.progress.snapshot() })
+        Ok(FrozenOperator {
+            keyed: Some((cx.key_groups(), frozen)),
+            snapshot: self.progress.snapshot(),
+            ..FrozenOperator::default()
+        })
     }
 
     fn notify_complete(&mut self, checkpoint: CheckpointId, _: Duration) -> Result<(), TaskError> {

@@ -15,22 +15,37 @@ pub use sink::SinkOperator;
 pub use source::SourceOperator;
 pub use timestamps::TimestampsOperator;
 
-use highwater_state_api::{Schema, State, StateError};
+use bytes::Bytes;
+use highwater_state_api::{
+    BincodeSerializer, FrozenOperatorState, OperatorStateMeta, Redistribution, Schema, Serializer, State, StateError,
+};
 
-/// The schema of the elements of a connector's list.
+/// What is recorded of a connector's list, which is a split list.
 ///
 /// A connector whose type cannot be traced vouches for its bytes itself: the default serializer refuses what it cannot
 /// read, and a connector has no descriptor in which a user could name a version.
-pub(crate) fn element_schema<T: State>() -> Schema {
-    Schema::trace::<T>().unwrap_or_else(|_| Schema::Opaque { name: "untraced".to_owned(), version: 1 })
+pub(crate) fn connector_list<T: State>(name: &str) -> OperatorStateMeta {
+    let untraced = |_| Schema::Opaque { name: "untraced".to_owned(), version: 1 };
+    OperatorStateMeta {
+        name: name.to_owned(),
+        redistribution: Redistribution::Split,
+        map_key: None,
+        element: Schema::trace::<T>().unwrap_or_else(untraced),
+    }
 }
 
-/// A connector's list was written with another schema.
-pub(crate) fn other_schema(list: &str, existing: &Schema, requested: Schema) -> StateError {
-    StateError::OtherSchema {
-        state: list.to_owned(),
-        part: "element",
-        existing: Box::new(existing.clone()),
-        requested: Box::new(requested),
-    }
+/// A connector's list with these elements, to be written.
+pub(crate) fn frozen_list<T: State>(
+    name: &str,
+    elements: impl Iterator<Item = T>,
+) -> Result<FrozenOperatorState, StateError> {
+    let serializer = BincodeSerializer::default();
+    let serialize = |element: T| {
+        let mut bytes = Vec::new();
+        let written = serializer.serialize(&element, &mut bytes);
+        written.map(|()| Bytes::from(bytes)).map_err(|source| StateError::Serializer { state: name.to_owned(), source })
+    };
+    let mut frozen = FrozenOperatorState::default();
+    frozen.push_serialized(connector_list::<T>(name), elements.map(serialize).collect::<Result<_, _>>()?);
+    Ok(frozen)
 }

@@ -85,7 +85,7 @@ impl<T: Data, F: Fn(&T) -> i64 + Send + 'static> Operator for TimestampsOperator
     }
 
     fn freeze(&mut self, _: CheckpointId) -> Result<FrozenOperator, FreezeError> {
-        Ok(FrozenOperator { keyed: None, snapshot: self.progress.snapshot() })
+        Ok(FrozenOperator { snapshot: self.progress.snapshot(), ..FrozenOperator::default() })
     }
 
     fn counts(&self) -> OperatorCounts {

@@ -25,8 +25,8 @@ pub use frozen::FrozenOperatorState;
 use frozen::Unread;
 pub use list_state::OperatorListState;
 pub use snapshot::{
-    OperatorList, OperatorStateHandle, OperatorStateMeta, OperatorStatePart, RawKeyedStateHandle, Redistribution,
-    RestoredElements, elements, slice_elements, write_element,
+    OperatorStateHandle, OperatorStateMeta, OperatorStatePart, RawKeyedStateHandle, Redistribution, RestoredElements,
+    elements, slice_elements, write_element,
 };
 pub use store::{AnyOperatorStateDescriptor, OperatorStateStore};
 

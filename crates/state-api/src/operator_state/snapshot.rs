@@ -82,19 +82,6 @@ impl OperatorStateMeta {
     }
 }
 
-/// One named list of one subtask, as metadata of version 1 has it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OperatorList {
-    /// The name, unique within the operator.
-    pub name: String,
-    /// How it is handed out.
-    pub redistribution: Redistribution,
-    /// Schema of the elements.
-    pub schema: Schema,
-    /// The serialised elements, in order.
-    pub elements: Vec<Bytes>,
-}
-
 /// One state of one subtask within the bytes of its operator state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorStatePart {
