@@ -16,6 +16,7 @@ use highwater_stream_api::Timestamp;
 
 use crate::TaskError;
 use crate::batch::AnyBatch;
+use crate::channel::Barrier;
 
 /// An operator of a chain.
 ///
@@ -50,8 +51,8 @@ pub trait Operator: Send {
         Ok(())
     }
 
-    /// Takes a snapshot: the synchronous part.
-    fn freeze(&mut self, checkpoint: CheckpointId) -> Result<FrozenOperator, FreezeError>;
+    /// Takes a snapshot for the checkpoint of `barrier`: the synchronous part.
+    fn freeze(&mut self, barrier: Barrier) -> Result<FrozenOperator, FreezeError>;
 
     /// A checkpoint is complete.
     fn notify_complete(&mut self, _checkpoint: CheckpointId, _now: Duration) -> Result<(), TaskError> {
@@ -60,6 +61,11 @@ pub trait Operator: Send {
 
     /// A checkpoint will never complete.
     fn notify_aborted(&mut self, _checkpoint: CheckpointId) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    /// A complete checkpoint is no longer kept: nothing will be restored from it.
+    fn notify_subsumed(&mut self, _checkpoint: CheckpointId) -> Result<(), TaskError> {
         Ok(())
     }
 

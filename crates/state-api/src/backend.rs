@@ -119,6 +119,10 @@ pub trait KeyedStateBackend: Send {
 
     /// A checkpoint with a snapshot of this backend will not complete. Best effort: may be left out.
     fn aborted(&mut self, _checkpoint: CheckpointId) {}
+
+    /// A completed checkpoint is no longer kept: nothing will be restored from it. Best effort: may be left out. The
+    /// snapshot in it need not have been one of this backend.
+    fn subsumed(&mut self, _checkpoint: CheckpointId) {}
 }
 
 /// A snapshot that waits to be written, by anyone, on any thread.

@@ -300,6 +300,11 @@ impl KeyedState {
         self.backend.aborted(checkpoint);
     }
 
+    /// A completed checkpoint is no longer kept.
+    pub fn subsumed(&mut self, checkpoint: CheckpointId) {
+        self.backend.subsumed(checkpoint);
+    }
+
     /// Whether a slot is one of this store.
     fn check(&self, slot: Slot) -> Result<(), StateError> {
         if slot.instance == self.instance {

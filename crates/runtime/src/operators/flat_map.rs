@@ -2,13 +2,14 @@
 
 use std::marker::PhantomData;
 
-use highwater_state_api::{CheckpointId, OperatorUid};
+use highwater_state_api::OperatorUid;
 use highwater_stream_api::{BoxedError, Collector, Data, Timestamp};
 
 use super::input::Input;
 use super::progress::Progress;
 use crate::TaskError;
 use crate::batch::{AnyBatch, Batch};
+use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
 
 /// Calls a function for each record.
@@ -87,7 +88,7 @@ where
         take_batch(&mut self.output)
     }
 
-    fn freeze(&mut self, _: CheckpointId) -> Result<FrozenOperator, FreezeError> {
+    fn freeze(&mut self, _: Barrier) -> Result<FrozenOperator, FreezeError> {
         Ok(FrozenOperator { snapshot: self.progress.snapshot(), ..FrozenOperator::default() })
     }
 

@@ -15,6 +15,7 @@ use super::progress::Progress;
 use super::timers::EventTimeTimers;
 use crate::TaskError;
 use crate::batch::AnyBatch;
+use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
 
 /// Calls a keyed function for each record and for each timer that is due.
@@ -195,7 +196,8 @@ where
         take_batch(&mut self.output)
     }
 
-    fn freeze(&mut self, checkpoint: CheckpointId) -> Result<FrozenOperator, FreezeError> {
+    fn freeze(&mut self, barrier: Barrier) -> Result<FrozenOperator, FreezeError> {
+        let checkpoint = barrier.checkpoint;
         let Opened { cx, state, .. } = opened(&mut self.opened);
         self.function
             .snapshot_state(&mut Snapshot { checkpoint })
@@ -218,6 +220,11 @@ where
 
     fn notify_aborted(&mut self, checkpoint: CheckpointId) -> Result<(), TaskError> {
         opened(&mut self.opened).state.aborted(checkpoint);
+        Ok(())
+    }
+
+    fn notify_subsumed(&mut self, checkpoint: CheckpointId) -> Result<(), TaskError> {
+        opened(&mut self.opened).state.subsumed(checkpoint);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use super::input::Input;
 use super::progress::Progress;
 use super::{connector_list, frozen_list};
 use crate::batch::AnyBatch;
+use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
 use crate::{TaskError, failpoint};
 
@@ -127,7 +128,8 @@ impl<S: Sink> Operator for SinkOperator<S> {
     }
 
     /// The open transaction is prepared here. If that fails its records are lost to this attempt, which must end.
-    fn freeze(&mut self, checkpoint: CheckpointId) -> Result<FrozenOperator, FreezeError> {
+    fn freeze(&mut self, barrier: Barrier) -> Result<FrozenOperator, FreezeError> {
+        let checkpoint = barrier.checkpoint;
         let Opened { cx, writer, ledger, .. } = opened(&mut self.opened);
         let prepared = writer.prepare_commit(checkpoint).map_err(TaskError::user(&cx.uid, "prepare a transaction"))?;
         ledger.prepared(checkpoint, prepared);

@@ -11,6 +11,7 @@ use super::frozen_list;
 use super::progress::Progress;
 use crate::TaskError;
 use crate::batch::{AnyBatch, estimate_record_bytes};
+use crate::channel::Barrier;
 use crate::operator::{
     FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran, SourceControl,
 };
@@ -115,7 +116,7 @@ where
         take_batch(&mut self.output)
     }
 
-    fn freeze(&mut self, _: CheckpointId) -> Result<FrozenOperator, FreezeError> {
+    fn freeze(&mut self, _: Barrier) -> Result<FrozenOperator, FreezeError> {
         let splits = self.reader.snapshot().map_err(TaskError::user(opened(&self.uid), "snapshot its position"))?;
         let operator = frozen_list(READER_SPLITS, splits.into_iter()).map_err(TaskError::state(opened(&self.uid)))?;
         Ok(FrozenOperator { operator: Some(operator), snapshot: self.progress.snapshot(), ..FrozenOperator::default() })

@@ -2,7 +2,6 @@
 
 use std::marker::PhantomData;
 
-use highwater_state_api::CheckpointId;
 use highwater_stream_api::{Collector, Data, Timestamp, WatermarkStrategy};
 
 use super::flat_map::take_batch;
@@ -10,6 +9,7 @@ use super::input::Input;
 use super::progress::Progress;
 use crate::TaskError;
 use crate::batch::AnyBatch;
+use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
 
 /// Reads the time of each record; the watermark follows the latest one at the distance that the strategy says.
@@ -84,7 +84,7 @@ impl<T: Data, F: Fn(&T) -> i64 + Send + 'static> Operator for TimestampsOperator
         take_batch(&mut self.output)
     }
 
-    fn freeze(&mut self, _: CheckpointId) -> Result<FrozenOperator, FreezeError> {
+    fn freeze(&mut self, _: Barrier) -> Result<FrozenOperator, FreezeError> {
         Ok(FrozenOperator { snapshot: self.progress.snapshot(), ..FrozenOperator::default() })
     }
 
