@@ -106,15 +106,18 @@ pub mod prelude {
         StreamExecutionEnvironment,
     };
     pub use highwater_state_api::{
-        CheckpointId, FunctionInitializationContext, FunctionSnapshotContext, Key, KeyedStateStore, MapState,
-        MapStateDescriptor, ValueState, ValueStateDescriptor,
+        BroadcastState, CheckpointId, CheckpointListener, CheckpointedFunction, FunctionInitializationContext,
+        FunctionSnapshotContext, Key, KeyedStateStore, ListCheckpointed, ListCheckpointedFunction, ListStateDescriptor,
+        MapState, MapStateDescriptor, OperatorCx, OperatorListState, OperatorStateStore, ReadOnlyBroadcastState,
+        ValueState, ValueStateDescriptor,
     };
     #[cfg(feature = "fs")]
     pub use highwater_state_backend_fs::FsStateBackend;
     #[cfg(feature = "memory")]
     pub use highwater_state_backend_memory::MemoryStateBackend;
     pub use highwater_stream_api::{
-        Collector, Data, KeyedContext, KeyedProcessFunction, Result, Sink, Source, Timestamp, WatermarkStrategy,
+        Collector, Data, KeyedContext, KeyedProcessFunction, ProcessContext, ProcessFunction, Result, Sink, Source,
+        Timestamp, WatermarkStrategy,
     };
 }
 

@@ -90,6 +90,8 @@ fn is_mistake(error: &StateError) -> bool {
             | StateError::ForeignHandle
             | StateError::NotKeyed { .. }
             | StateError::BlankName { .. }
+            | StateError::ReservedName { .. }
+            | StateError::OtherRedistribution { .. }
             | StateError::OtherKind { .. }
             | StateError::OtherSchema { .. }
             | StateError::OtherType { .. }

@@ -7,7 +7,7 @@
 //! * Backends: [`StateBackend`] makes them, [`ByteTables`] and [`FrozenState`] are what most have to write.
 //! * Storage: [`CheckpointStorage`] keeps immutable objects, a [`StateHandle`] names one.
 //! * Operator state: [`OperatorState`] with lists and broadcast states, [`OperatorStateStore`].
-//! * Hooks: [`FunctionInitializationContext`], [`FunctionSnapshotContext`].
+//! * Hooks: [`CheckpointedFunction`], [`CheckpointListener`], [`ListCheckpointed`], and their contexts.
 //! * Streams: raw state that functions write themselves, and [`CheckpointStreamFactory`] into the storage.
 //!
 //! This crate knows no runtime, no clock and no thread.
@@ -44,7 +44,10 @@ pub use descriptor::{
     AnyDescriptor, Key, ListStateDescriptor, MapStateDescriptor, State, StateKind, TableMeta, ValueStateDescriptor,
 };
 pub use error::StateError;
-pub use function::{BoxedError, FunctionInitializationContext, FunctionSnapshotContext};
+pub use function::{
+    BoxedError, CheckpointListener, CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext,
+    LIST_CHECKPOINTED_STATE, ListCheckpointed, ListCheckpointedFunction,
+};
 pub use handle::{Checksum, KeyGroupPart, KeyedStateHandle, ObjectPath, RunningChecksum, StateHandle};
 pub use handles::{KeyCx, MapState, ValueState};
 pub use ids::{Attempt, CheckpointId, InvalidName, JobName, OperatorUid, SubtaskId};

@@ -1,8 +1,10 @@
 //! The operators of the runtime: each one a file.
 
 mod flat_map;
+mod function_state;
 mod input;
 mod keyed_process;
+mod process;
 mod progress;
 mod sink;
 mod source;
@@ -11,6 +13,7 @@ mod timestamps;
 
 pub use flat_map::FlatMapOperator;
 pub use keyed_process::KeyedProcessOperator;
+pub use process::ProcessOperator;
 pub use sink::SinkOperator;
 pub use source::SourceOperator;
 pub use timestamps::TimestampsOperator;
