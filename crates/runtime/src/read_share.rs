@@ -165,3 +165,7 @@ fn corrupt(piece: &OperatorStatePiece, found: String) -> StorageError {
     let expected = format!("{} elements of operator state at byte {}", piece.part_elements, piece.offset);
     StorageError::Corrupt { path: path_of(&piece.state), expected, found }
 }
+
+#[cfg(test)]
+#[path = "read_share_test.rs"]
+mod read_share_test;

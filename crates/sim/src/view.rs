@@ -8,7 +8,7 @@ use highwater_state_api::{
     check, operator_state,
 };
 
-use crate::job::{COUNT_STATE, COUNTER, SINK, SOURCE, Split, Transaction, read_enumerator};
+use crate::job::{COUNT_STATE, COUNTER, KEYS_STATE, SINK, SOURCE, Split, Transaction, read_enumerator};
 use crate::storage::SimStorage;
 
 /// What a complete checkpoint says.
@@ -17,6 +17,8 @@ pub(crate) struct CheckpointView {
     pub positions: BTreeMap<u32, u32>,
     /// The count of each key.
     pub counts: BTreeMap<u32, u64>,
+    /// The same from operator state: how often each key is in the counters' lists.
+    pub keys: BTreeMap<u32, u64>,
     /// The transactions that are not known to be committed.
     pub transactions: Vec<Transaction>,
 }
@@ -54,6 +56,7 @@ impl CheckpointView {
         Ok(Self {
             positions: positions(storage, operator(SOURCE)?)?,
             counts: counts(storage, operator(COUNTER)?)?,
+            keys: keys(storage, operator(COUNTER)?)?,
             transactions: transactions(storage, operator(SINK)?)?,
         })
     }
@@ -98,6 +101,15 @@ fn elements(storage: &SimStorage, operator: &OperatorState, name: &str) -> Resul
         }
     }
     Ok(found)
+}
+
+fn keys(storage: &SimStorage, counter: &OperatorState) -> Result<BTreeMap<u32, u64>, BoxedError> {
+    let mut keys = BTreeMap::new();
+    for element in elements(storage, counter, KEYS_STATE)? {
+        let key: u32 = BincodeSerializer::default().deserialize(&element)?;
+        *keys.entry(key).or_default() += 1;
+    }
+    Ok(keys)
 }
 
 fn counts(storage: &SimStorage, counter: &OperatorState) -> Result<BTreeMap<u32, u64>, BoxedError> {
