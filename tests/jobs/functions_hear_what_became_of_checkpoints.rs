@@ -23,7 +23,7 @@ struct Listening {
 
 impl Listening {
     fn snapshot(&self, cx: &mut dyn FunctionSnapshotContext) -> Result<()> {
-        if self.fails && cx.checkpoint().0 % 3 == 0 {
+        if self.fails && cx.checkpoint().0.is_multiple_of(3) {
             return Err("not this one".into());
         }
         self.heard.note(Heard::Snapshot(cx.checkpoint().0, cx.checkpoint_timestamp_ms()));

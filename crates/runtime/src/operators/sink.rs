@@ -133,7 +133,7 @@ impl<S: Sink> Operator for SinkOperator<S> {
         let Opened { cx, writer, ledger, .. } = opened(&mut self.opened);
         let prepared = writer.prepare_commit(checkpoint).map_err(TaskError::user(&cx.uid, "prepare a transaction"))?;
         ledger.prepared(checkpoint, prepared);
-        let transactions = ledger.snapshot().into_iter().map(|(prepared, transaction)| (prepared, transaction.clone()));
+        let transactions = ledger.snapshot().map(|(prepared, transaction)| (prepared, transaction.clone()));
         let operator = frozen_list(TRANSACTIONS_STATE, transactions).map_err(TaskError::state(&cx.uid))?;
         Ok(FrozenOperator { operator: Some(operator), snapshot: self.progress.snapshot(), ..FrozenOperator::default() })
     }
