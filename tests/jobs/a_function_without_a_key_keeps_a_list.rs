@@ -116,7 +116,7 @@ fn and_keyed_state_is_refused() {
     assert!(error.contains("0 restarts"), "it is not tried again: {error}");
 }
 
-/// Contract: N302.
+/// Contract: Q302.
 #[test]
 fn whether_it_is_restored_is_a_matter_of_its_task() {
     let storage = storage();

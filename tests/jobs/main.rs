@@ -12,6 +12,7 @@ mod a_function_without_a_key_keeps_a_list;
 mod a_job_fences_the_one_before;
 mod a_job_that_cannot_run_is_refused;
 mod a_restored_job_keeps_its_event_time;
+mod a_state_may_be_registered_late;
 mod a_union_list_goes_to_everyone;
 mod broadcast_state_is_the_same_everywhere;
 mod functions_hear_what_became_of_checkpoints;

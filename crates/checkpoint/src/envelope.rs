@@ -82,11 +82,11 @@ pub enum FormatError {
         found: [u8; 8],
     },
     /// The file was written by a later release.
-    #[error("{kind} has format version {found}, this release reads {expected}")]
+    #[error("{kind} has format version {found}, this release reads up to {expected}")]
     UnknownVersion {
         /// What was to be read.
         kind: FileKind,
-        /// The version that can be read.
+        /// The newest version that can be read.
         expected: u32,
         /// The version of the file.
         found: u32,

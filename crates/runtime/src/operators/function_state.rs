@@ -157,8 +157,12 @@ impl FunctionState {
 
 /// The partitions of the raw operator stream that are restored.
 fn partitions(restored: &[RestoredElements]) -> Result<Vec<Bytes>, StateError> {
-    let strings = restored.iter().flat_map(|elements| operator_state::elements(&elements.content));
-    strings.map(|string| string.map(Bytes::copy_from_slice)).collect()
+    let of_piece = |elements: &RestoredElements| {
+        let content = elements.content.clone();
+        let strings = operator_state::elements(&elements.content);
+        strings.map(|string| string.map(|string| content.slice_ref(string))).collect::<Vec<_>>()
+    };
+    restored.iter().flat_map(of_piece).collect()
 }
 
 /// Something keyed was asked for where there is no key.

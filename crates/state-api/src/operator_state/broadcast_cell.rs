@@ -44,18 +44,29 @@ impl<K: Key, V: State> BroadcastCell<K, V> {
         self.entries.len()
     }
 
-    /// Sets the values of all these keys, or changes nothing. Of equal keys the last counts.
-    pub(super) fn put_all(&mut self, entries: impl IntoIterator<Item = (K, V)>) -> Result<(), StateError> {
-        let entries: Vec<(K, V)> = entries.into_iter().collect();
+    /// Sets the value of a key, or changes nothing.
+    pub(super) fn put(&mut self, key: K, value: V) -> Result<(), StateError> {
         let mut checks = self.checks;
-        for (key, value) in &entries {
-            let mut of_key = checks;
-            of_key.check(&self.name, &*self.key_serializer, key)?;
-            checks.check(&self.name, &*self.value_serializer, value)?;
-        }
+        self.check(&mut checks, &key, &value)?;
+        self.checks = checks;
+        self.set(key, value);
+        Ok(())
+    }
+
+    /// Sets the values of all these keys, or changes nothing. Of equal keys the last counts.
+    pub(super) fn put_all(&mut self, entries: Vec<(K, V)>) -> Result<(), StateError> {
+        let mut checks = self.checks;
+        entries.iter().try_for_each(|(key, value)| self.check(&mut checks, key, value))?;
         self.checks = checks;
         entries.into_iter().for_each(|(key, value)| self.set(key, value));
         Ok(())
+    }
+
+    /// An entry counts as one value: when it is checked, its key is too.
+    fn check(&self, checks: &mut Checks, key: &K, value: &V) -> Result<(), StateError> {
+        let mut of_key = *checks;
+        of_key.check(&self.name, &*self.key_serializer, key)?;
+        checks.check(&self.name, &*self.value_serializer, value)
     }
 
     fn set(&mut self, key: K, value: V) {

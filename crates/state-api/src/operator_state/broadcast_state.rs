@@ -42,7 +42,7 @@ impl<K: Key, V: State> BroadcastState<K, V> {
 
     /// Sets the value of a key.
     pub fn put(&self, cx: &mut (impl OperatorCx + ?Sized), key: K, value: V) -> Result<(), StateError> {
-        self.cell(cx)?.put_all([(key, value)])
+        self.cell(cx)?.put(key, value)
     }
 
     /// Sets the values of keys, all or none. Of equal keys the last counts.
@@ -51,7 +51,7 @@ impl<K: Key, V: State> BroadcastState<K, V> {
         cx: &mut (impl OperatorCx + ?Sized),
         entries: impl IntoIterator<Item = (K, V)>,
     ) -> Result<(), StateError> {
-        self.cell(cx)?.put_all(entries)
+        self.cell(cx)?.put_all(entries.into_iter().collect())
     }
 
     /// Removes the value of a key; there need not be one.

@@ -376,6 +376,23 @@ fn equal_states_write_equal_bytes_whatever_came_first() {
 }
 
 #[test]
+fn the_example_of_the_format_text_is_true() {
+    let text = include_str!("../../../../docs/format/operator-state.md");
+    let example = text.lines().skip_while(|line| *line != "## Example").filter_map(|line| line.strip_prefix("    "));
+    // Behind the bytes, two spaces away, is what they are.
+    let bytes = example.flat_map(|line| line.split("  ").next().unwrap_or_default().split(' '));
+    let bytes = bytes.map(|byte| u8::from_str_radix(byte, 16).unwrap());
+    let bytes: Vec<u8> = bytes.collect();
+
+    let mut state = state();
+    let rules = store(&mut state).get_broadcast_state(&map("rules")).unwrap();
+    rules.put(&mut state, 1, "x".to_owned()).unwrap();
+    let seen = store(&mut state).get_list_state(&numbers("seen")).unwrap();
+    seen.add_all(&mut state, [7, 300]).unwrap();
+    assert_eq!(write(&mut state).content, bytes);
+}
+
+#[test]
 fn elements_are_cut_out_by_number() {
     let mut part = Vec::new();
     let long = "x".repeat(200);
