@@ -132,5 +132,8 @@ fn but_not_without_a_key() {
     env.set_restart_strategy(RestartStrategy::None);
     env.from_source(endless(1)).process(|| Mistaken).uid("mistaken").sink_to(CollectSink::default());
     let error = text(&env.execute().unwrap_err());
-    assert!(error.contains("state \"raw keyed state\" is keyed, and operator \"mistaken\" is not"), "{error}");
+    assert!(
+        error.contains("raw keyed state needs a key, and operator \"mistaken\" is not on a keyed stream"),
+        "{error}"
+    );
 }

@@ -18,11 +18,11 @@ pub enum StateError {
         /// The state.
         state: String,
     },
-    /// Keyed state was registered in an operator that has no key.
-    #[error("state {state:?} is keyed, and operator {operator:?} is not on a keyed stream: put a `key_by` before it")]
+    /// Keyed state was asked for in an operator that has no key.
+    #[error("{asked_for} needs a key, and operator {operator:?} is not on a keyed stream: put a `key_by` before it")]
     NotKeyed {
-        /// The state.
-        state: String,
+        /// What was asked for.
+        asked_for: &'static str,
         /// The operator.
         operator: String,
     },

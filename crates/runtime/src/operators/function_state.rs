@@ -166,8 +166,8 @@ fn partitions(restored: &[RestoredElements]) -> Result<Vec<Bytes>, StateError> {
 }
 
 /// Something keyed was asked for where there is no key.
-fn not_keyed(what: &str, uid: &OperatorUid) -> StateError {
-    StateError::NotKeyed { state: what.to_owned(), operator: uid.to_string() }
+fn not_keyed(asked_for: &'static str, uid: &OperatorUid) -> StateError {
+    StateError::NotKeyed { asked_for, operator: uid.to_string() }
 }
 
 struct Initialization<'a> {
@@ -192,7 +192,7 @@ impl FunctionInitializationContext for Initialization<'_> {
     fn keyed_state_store(&mut self) -> Result<&mut dyn KeyedStateStore, StateError> {
         match &mut self.keyed {
             Some(keyed) => Ok(&mut **keyed),
-            None => Err(not_keyed("any of the keyed state store", self.uid)),
+            None => Err(not_keyed("keyed state", self.uid)),
         }
     }
 
