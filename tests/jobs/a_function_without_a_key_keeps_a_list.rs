@@ -44,7 +44,6 @@ fn through_cancels_and_rescaling() {
     let storage = storage();
     let records = CollectedRecords::default();
     let restored = Notes::new();
-    let mut last = None;
     let mut before = 0;
     for (round, parallelism) in [2, 3, 7, 1, 20, 20].into_iter().enumerate() {
         let committed_before: BTreeSet<u64> = records.to_vec().into_iter().collect();
@@ -56,7 +55,7 @@ fn through_cancels_and_rescaling() {
             .process(move || Remembering { seen: OperatorListState::default(), restored: notes.clone() })
             .uid("remembering")
             .sink_to(CollectSink::new(records.clone()));
-        let restored_from = std::mem::replace(&mut last, run_and_cancel(&env, 3));
+        let restored_from = run_and_cancel(&env, 3).restored_from;
 
         let shares = restored.take();
         assert_eq!(shares.len(), parallelism as usize, "each subtask once");
@@ -127,7 +126,7 @@ fn whether_it_is_restored_is_a_matter_of_its_task() {
     };
     let env = environment("new-operators", storage.clone());
     env.from_source(endless(1)).process(remembering(&restored)).uid("first").sink_to(CollectSink::default());
-    let last = run_and_cancel(&env, 1);
+    run_and_cancel(&env, 1);
     restored.take();
 
     // One new operator in the task of the source, and one in a task of its own.
@@ -146,9 +145,9 @@ fn whether_it_is_restored_is_a_matter_of_its_task() {
         .set_parallelism(2)
         .sink_to(CollectSink::<u64>::default())
         .uid("another-sink");
-    run_and_cancel(&env, 1);
-    assert!(restored.take()[0].is_restored);
+    let restored_from = run_and_cancel(&env, 1).restored_from;
+    assert!(restored_from.is_some() && restored.take()[0].is_restored);
     let share = in_chain.take().remove(0);
-    assert_eq!((share.is_restored, share.from, share.seen), (true, last, Vec::new()));
+    assert_eq!((share.is_restored, share.from, share.seen), (true, restored_from, Vec::new()));
     assert!(alone.take().iter().all(|share| !share.is_restored && share.from.is_none() && share.seen.is_empty()));
 }

@@ -26,6 +26,12 @@ pub enum StateError {
         /// The operator.
         operator: String,
     },
+    /// An operator was given state that it cannot take: another kind of operator had its uid.
+    #[error("the checkpoint has state under this uid that the operator cannot take: {}; was the uid another operator's?", states.join(", "))]
+    NotTaken {
+        /// The states.
+        states: Vec<String>,
+    },
     /// The name is empty or blank.
     #[error("{name:?} is not a name for a state: it is blank")]
     BlankName {

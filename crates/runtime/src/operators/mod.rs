@@ -18,10 +18,14 @@ pub use sink::SinkOperator;
 pub use source::SourceOperator;
 pub use timestamps::TimestampsOperator;
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use highwater_state_api::{
     BincodeSerializer, FrozenOperatorState, OperatorStateMeta, Redistribution, Schema, Serializer, State, StateError,
 };
+
+use crate::operator::{RestoredOperator, RestoredOperatorState};
 
 /// What is recorded of a connector's list, which is a split list.
 ///
@@ -51,4 +55,23 @@ pub(crate) fn frozen_list<T: State>(
     let mut frozen = FrozenOperatorState::default();
     frozen.push_serialized(connector_list::<T>(name), elements.map(serialize).collect::<Result<_, _>>()?);
     Ok(frozen)
+}
+
+/// Refuses restored state that an operator has no use for: it would go out of the next checkpoint without a word. The
+/// operator takes the list `own`, if it keeps one, and everything that is not keyed if it `has_function`.
+pub(crate) fn refuse_other_state(
+    restored: Option<&RestoredOperator>,
+    own: Option<&str>,
+    has_function: bool,
+) -> Result<(), StateError> {
+    let Some(restored) = restored else { return Ok(()) };
+    let keyed = restored.keyed.iter().flat_map(|keyed| &keyed.tables).map(|table| table.name.clone());
+    let is_other = |state: &&RestoredOperatorState| {
+        !state.elements.is_empty() && (state.meta.is_broadcast() || Some(state.meta.name.as_str()) != own)
+    };
+    let operator = restored.operator.iter().filter(is_other).map(|state| state.meta.name.clone());
+    let raw = (!restored.raw_keyed.is_empty()).then(|| "raw keyed state".to_owned());
+    let not_keyed = operator.chain(raw).filter(|_| !has_function);
+    let states: BTreeSet<String> = keyed.chain(not_keyed).collect();
+    if states.is_empty() { Ok(()) } else { Err(StateError::NotTaken { states: states.into_iter().collect() }) }
 }

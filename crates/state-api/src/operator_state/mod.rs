@@ -101,6 +101,8 @@ impl OperatorState {
         if self.states.is_empty() {
             return None;
         }
+        // A subtask without records does not fold, and takes snapshots all the same.
+        self.fold();
         let mut frozen = FrozenOperatorState::default();
         for state in &mut self.states {
             let (elements, content) = match &mut state.cell {
