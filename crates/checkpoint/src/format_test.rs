@@ -167,7 +167,10 @@ fn metadata_of_version_1_is_read_for_ever() {
     let all = [b'u'; 200];
     let (mut union, content) = part("all", Redistribution::Union, &[&all]);
     union.meta.element = Schema::trace::<String>().unwrap();
-    expected.operators[0].subtasks[1].operator = Some(operator_state(&[(union, content)]));
+    // In the file they are the other way round.
+    let mut last = union.clone();
+    last.meta.name = "zeta".to_owned();
+    expected.operators[0].subtasks[1].operator = Some(operator_state(&[(union, content.clone()), (last, content)]));
     for counter in &mut expected.operators[1].subtasks {
         (counter.raw_keyed, counter.operator) = (None, None);
     }

@@ -46,6 +46,24 @@ impl OperatorCx for OperatorState {
 }
 
 /// The operator state of one operator subtask. Owned by one task; a store, and the context of bare state.
+///
+/// ```
+/// use highwater_state_api::{ListStateDescriptor, OperatorState, OperatorStateStore, StateError};
+///
+/// # fn main() -> Result<(), StateError> {
+/// let mut state = OperatorState::new(7);
+/// let store: &mut dyn OperatorStateStore = &mut state;
+/// let seen = store.get_list_state(&ListStateDescriptor::<u64>::new("seen"))?;
+/// seen.add_all(&mut state, [42, 4711])?;
+/// let frozen = state.freeze();
+/// seen.clear(&mut state)?;
+///
+/// let mut bytes = Vec::new();
+/// let parts = frozen.expect("there is a state").write_to(&mut bytes)?;
+/// assert_eq!((parts.len(), parts[0].elements), (1, 2));
+/// # Ok(())
+/// # }
+/// ```
 pub struct OperatorState {
     instance: u32,
     hash_seed: u64,
