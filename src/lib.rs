@@ -150,9 +150,11 @@ pub mod prelude {
         StreamExecutionEnvironment,
     };
     pub use highwater_state_api::{
-        AggregateFunction, AggregatingState, AggregatingStateDescriptor, CheckpointId, Configuration, FoldingState,
-        FoldingStateDescriptor, FunctionInitializationContext, FunctionSnapshotContext, Key, KeyedStateStore,
-        ListState, ListStateDescriptor, MapState, MapStateDescriptor, ReducingState, ReducingStateDescriptor,
+        AggregateFunction, AggregatingState, AggregatingStateDescriptor, BroadcastState, CheckpointId,
+        CheckpointListener, CheckpointedFunction, Configuration, FoldingState, FoldingStateDescriptor,
+        FunctionInitializationContext, FunctionSnapshotContext, Key, KeyedStateStore, ListCheckpointed,
+        ListCheckpointedFunction, ListState, ListStateDescriptor, MapState, MapStateDescriptor, OperatorCx,
+        OperatorListState, OperatorStateStore, ReadOnlyBroadcastState, ReducingState, ReducingStateDescriptor,
         ValueState, ValueStateDescriptor,
     };
     #[cfg(feature = "fs")]
@@ -160,7 +162,8 @@ pub mod prelude {
     #[cfg(feature = "memory")]
     pub use highwater_state_backend_memory::MemoryStateBackend;
     pub use highwater_stream_api::{
-        Collector, Data, KeyedContext, KeyedProcessFunction, Result, Sink, Source, Timestamp, WatermarkStrategy,
+        Collector, Data, KeyedContext, KeyedProcessFunction, ProcessContext, ProcessFunction, Result, Sink, Source,
+        Timestamp, WatermarkStrategy,
     };
 }
 

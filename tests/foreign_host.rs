@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use highwater::prelude::*;
 use highwater::runtime::batch::{AnyBatch, Batch, decode};
+use highwater::runtime::channel::Barrier;
 use highwater::runtime::operator::{Limits, Operator, OperatorContext, Ran, RestoredKeyedState, RestoredOperator};
 use highwater::runtime::operators::{FlatMapOperator, KeyedProcessOperator};
 use highwater::runtime::output::ChainOutput;
@@ -56,6 +57,7 @@ impl Host {
                 state_backend: BackendPairing::from(MemoryStateBackend::new()).state_backend,
                 row_settings: RowSettings { cached_rows_max: 0, hash_seed: 1 },
                 now: Duration::ZERO,
+                restored_checkpoint: saved.get(uid).map(|_| CheckpointId(1)),
                 restored: saved.get(uid).map(|saved| saved.share_of(range)),
             };
             chain.open(context).unwrap();
@@ -106,7 +108,7 @@ impl SavedOperator {
         });
         let watermark = self.watermark.map_or(Timestamp::MIN, Timestamp::from_raw);
         let (checkpoint, keyed) = (CheckpointId(1), keyed.collect());
-        RestoredOperator { checkpoint, keyed, lists: Vec::new(), watermark, finished: false }
+        RestoredOperator { checkpoint, keyed, raw_keyed: Vec::new(), operator: Vec::new(), watermark, finished: false }
     }
 }
 
@@ -243,7 +245,8 @@ fn a_chain_is_all_that_a_foreign_host_needs() {
     feed(&mut host, 230..250);
 
     // Frozen at reading 250, in the middle of a window; written after the live state has gone on.
-    let frozen = host.chains.iter_mut().map(|chain| chain.freeze(CheckpointId(1)).unwrap()).collect();
+    let barrier = Barrier { checkpoint: CheckpointId(1), triggered_at_ms: 0 };
+    let frozen = host.chains.iter_mut().map(|chain| chain.freeze(barrier).unwrap()).collect();
     let mut rows_sent = rows(&host.sent.0);
     assert_eq!(rows_sent.len(), 2 * 61, "the first two windows are complete");
     feed(&mut host, 250..500);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use highwater::connectors::CollectedRecords;
@@ -110,4 +110,52 @@ pub(crate) fn files_below(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         }
     }
     files
+}
+
+/// What functions note for the test to look at.
+pub(crate) struct Notes<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T> Notes<T> {
+    pub(crate) fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    pub(crate) fn note(&self, note: T) {
+        self.0.lock().unwrap().push(note);
+    }
+
+    /// Takes what was noted so far.
+    pub(crate) fn take(&self) -> Vec<T> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl<T> Clone for Notes<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+/// Runs a job until it has completed `checkpoints` checkpoints, and cancels it. How it stood in the end: one more checkpoint
+/// may be complete by then, of which it has not heard.
+pub(crate) fn run_and_cancel(env: &StreamExecutionEnvironment, checkpoints: u64) -> JobStatus {
+    let handle = env.execute_async().unwrap();
+    wait_for_checkpoints(&handle, checkpoints);
+    handle.cancel();
+    let monitor = handle.monitor();
+    assert!(matches!(handle.wait(), Err(JobError::Cancelled)));
+    monitor.status()
+}
+
+/// Numbers that do not end before the test does, a few a millisecond.
+pub(crate) fn endless(splits: u32) -> Throttled<SequenceSource> {
+    Throttled::new(SequenceSource::new(0..u64::MAX / 2).with_splits(splits), NonZeroU64::new(5_000))
+}
+
+/// An error with its causes.
+pub(crate) fn text(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", text(source)),
+        None => error.to_string(),
+    }
 }

@@ -56,6 +56,12 @@ pub enum Action {
         /// Why.
         failure: CheckpointFailure,
     },
+    /// Tell every subtask that a complete checkpoint, which may be one of an earlier attempt, is no longer kept because
+    /// newer ones are: nothing will be restored from it.
+    NotifySubsumed {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+    },
     /// Delete the folder of a checkpoint that nothing can need any more. Not answered: may fail, may be repeated.
     DiscardCheckpoint {
         /// The folder.

@@ -300,6 +300,7 @@ impl Coordinator {
             self.abort(now, older, CheckpointFailure::Subsumed, actions);
         }
         let dropped = self.retention.add(&self.config.job, completed);
+        actions.extend(dropped.checkpoints.into_iter().map(|checkpoint| Action::NotifySubsumed { checkpoint }));
         actions.extend(dropped.folders.into_iter().map(|folder| Action::DiscardCheckpoint { folder }));
         if !dropped.records.is_empty() {
             actions.push(Action::TruncateLog { sequences: dropped.records });

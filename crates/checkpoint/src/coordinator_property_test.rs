@@ -210,6 +210,10 @@ impl World {
                 assert!(!self.begun.contains(&checkpoint), "aborted though the log decides");
                 assert!(self.aborted.insert(checkpoint), "aborted twice");
             }
+            Action::NotifySubsumed { checkpoint } => {
+                assert!(self.completed.contains(&checkpoint), "subsumed though it was never complete");
+                assert!(!self.retained().contains(&checkpoint), "subsumed though retained");
+            }
             Action::DiscardCheckpoint { folder } => {
                 let (checkpoint, attempt) = paths::checkpoint_of(&job(), &folder).unwrap();
                 assert_eq!(attempt, ATTEMPT);

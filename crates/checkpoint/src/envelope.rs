@@ -31,10 +31,11 @@ impl FileKind {
         }
     }
 
-    /// The version that is written, and the only one there is so far.
+    /// The version that is written. It and all before it, from 1 on, are read.
     pub(crate) const fn version(self) -> u32 {
         match self {
-            Self::LogRecord | Self::Metadata => 1,
+            Self::LogRecord => 1,
+            Self::Metadata => 2,
         }
     }
 
@@ -81,11 +82,11 @@ pub enum FormatError {
         found: [u8; 8],
     },
     /// The file was written by a later release.
-    #[error("{kind} has format version {found}, this release reads {expected}")]
+    #[error("{kind} has format version {found}, this release reads up to {expected}")]
     UnknownVersion {
         /// What was to be read.
         kind: FileKind,
-        /// The version that can be read.
+        /// The newest version that can be read.
         expected: u32,
         /// The version of the file.
         found: u32,
@@ -147,7 +148,26 @@ pub(crate) fn encode<T: Serialize>(kind: FileKind, value: &T) -> Result<Vec<u8>,
     Ok(file)
 }
 
-pub(crate) fn decode<T: DeserializeOwned>(kind: FileKind, file: &[u8]) -> Result<T, FormatError> {
+/// A file of which everything but the payload has been looked at.
+pub(crate) struct Envelope<'f> {
+    kind: FileKind,
+    /// The version of the payload.
+    pub(crate) version: u32,
+    payload: &'f [u8],
+}
+
+impl Envelope<'_> {
+    /// The payload, all of which must belong to it.
+    pub(crate) fn payload<T: DeserializeOwned>(&self) -> Result<T, FormatError> {
+        // The limit bounds what a length inside the payload can make the decoder allocate.
+        options(self.payload.len() as u64)
+            .deserialize(self.payload)
+            .map_err(|error| FormatError::Invalid { kind: self.kind, reason: error.to_string() })
+    }
+}
+
+/// Checks a file of this kind, of any version that was ever written.
+pub(crate) fn open(kind: FileKind, file: &[u8]) -> Result<Envelope<'_>, FormatError> {
     let found = file.len() as u64;
     let cut = |expected: u64| FormatError::Cut { kind, expected, found };
     let smallest = (HEADER_BYTES + CHECKSUM_BYTES) as u64;
@@ -158,7 +178,7 @@ pub(crate) fn decode<T: DeserializeOwned>(kind: FileKind, file: &[u8]) -> Result
     }
     let (version, rest) = rest.split_first_chunk::<4>().ok_or(cut(smallest))?;
     let version = u32::from_le_bytes(*version);
-    if version != kind.version() {
+    if version == 0 || version > kind.version() {
         return Err(FormatError::UnknownVersion { kind, expected: kind.version(), found: version });
     }
     let (length, _) = rest.split_first_chunk::<8>().ok_or(cut(smallest))?;
@@ -181,10 +201,7 @@ pub(crate) fn decode<T: DeserializeOwned>(kind: FileKind, file: &[u8]) -> Result
         return Err(FormatError::ChecksumMismatch { kind, expected, found });
     }
 
-    // The limit bounds what a length inside the payload can make the decoder allocate.
-    options(length)
-        .deserialize(&checked[HEADER_BYTES..])
-        .map_err(|error| FormatError::Invalid { kind, reason: error.to_string() })
+    Ok(Envelope { kind, version, payload: &checked[HEADER_BYTES..] })
 }
 
 fn options(limit: u64) -> impl Options {

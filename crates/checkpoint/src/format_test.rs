@@ -3,15 +3,16 @@
 use bytes::Bytes;
 use highwater_state_api::{
     Attempt, CheckpointId, Checksum, KEY_HASH_ID, KeyGroup, KeyGroupPart, KeyedStateHandle, MaxParallelism, ObjectPath,
-    OperatorList, Redistribution, Schema, StateHandle, StateKind, TableMeta,
+    OperatorStateHandle, OperatorStateMeta, OperatorStatePart, RawKeyedStateHandle, Redistribution, Schema,
+    StateHandle, StateKind, TableMeta, operator_state,
 };
 use insta::assert_snapshot;
 use proptest::prelude::*;
 
 use crate::script_test::{job, uid};
 use crate::{
-    CheckpointMetadata, FormatError, LogRecord, OperatorSnapshot, OperatorState, decode_log_record, decode_metadata,
-    encode_log_record, encode_metadata,
+    CheckpointMetadata, FormatError, LogRecord, OperatorSnapshot, OperatorState, READER_SPLITS, decode_log_record,
+    decode_metadata, encode_log_record, encode_metadata,
 };
 
 /// The bytes of the first example in a format text: lines that are indented by four and begin with a byte.
@@ -56,9 +57,46 @@ fn keyed(subtask: u32, parallelism: u32, groups: &[u16]) -> KeyedStateHandle {
     }
 }
 
+fn raw_keyed(keyed: KeyedStateHandle) -> RawKeyedStateHandle {
+    RawKeyedStateHandle { range: keyed.range, parts: keyed.parts, state: keyed.state }
+}
+
+/// A part with its bytes.
+fn part(name: &str, redistribution: Redistribution, strings: &[&[u8]]) -> (OperatorStatePart, Vec<u8>) {
+    let mut bytes = Vec::new();
+    strings.iter().for_each(|string| operator_state::write_element(string, &mut bytes));
+    let schema = Schema::Opaque { name: "split".to_owned(), version: 3 };
+    let is_broadcast = redistribution == Redistribution::Broadcast;
+    let map_key = is_broadcast.then(|| schema.clone());
+    let part = OperatorStatePart {
+        meta: OperatorStateMeta { name: name.to_owned(), redistribution, map_key, element: schema },
+        elements: strings.len() as u64 / if is_broadcast { 2 } else { 1 },
+        offset: 0,
+        length: bytes.len() as u64,
+        checksum: Checksum::of(&bytes),
+    };
+    (part, bytes)
+}
+
+fn operator_state(parts: &[(OperatorStatePart, Vec<u8>)]) -> OperatorStateHandle {
+    let mut content = Vec::new();
+    let mut placed = Vec::new();
+    for (part, bytes) in parts {
+        placed.push(OperatorStatePart { offset: content.len() as u64, ..part.clone() });
+        content.extend_from_slice(bytes);
+    }
+    OperatorStateHandle { parts: placed, state: StateHandle::Inline(Bytes::from(content)) }
+}
+
 fn metadata() -> CheckpointMetadata {
-    let snapshot =
-        OperatorSnapshot { keyed: Some(keyed(0, 1, &[2])), lists: Vec::new(), watermark: Some(-1), finished: false };
+    let (mut seen, content) = part("seen", Redistribution::Split, &[&7u64.to_le_bytes()]);
+    seen.meta.element = Schema::trace::<u64>().unwrap();
+    let snapshot = OperatorSnapshot {
+        keyed: Some(keyed(0, 1, &[2])),
+        operator: Some(operator_state(&[(seen, content)])),
+        watermark: Some(-1),
+        ..OperatorSnapshot::default()
+    };
     CheckpointMetadata {
         job: job(),
         attempt: Attempt(1),
@@ -75,15 +113,16 @@ fn metadata() -> CheckpointMetadata {
 }
 
 fn rich_metadata() -> CheckpointMetadata {
-    let list = OperatorList {
-        name: "_reader_splits".to_owned(),
-        redistribution: Redistribution::Split,
-        schema: Schema::Opaque { name: "split".to_owned(), version: 3 },
-        elements: vec![Bytes::from_static(b"one"), Bytes::new()],
-    };
-    let source = OperatorSnapshot { lists: vec![list], finished: true, ..OperatorSnapshot::default() };
+    let splits = operator_state(&[part(READER_SPLITS, Redistribution::Split, &[b"one", b""])]);
+    let source = OperatorSnapshot { operator: Some(splits), finished: true, ..OperatorSnapshot::default() };
     let counter = |subtask, groups: &[u16]| OperatorSnapshot {
         keyed: Some(keyed(subtask, 2, groups)),
+        raw_keyed: Some(raw_keyed(keyed(subtask, 2, &groups[..groups.len().min(1)]))),
+        operator: Some(operator_state(&[
+            part("a", Redistribution::Union, &[b"x", b"y"]),
+            part("b", Redistribution::Split, &[]),
+            part("a", Redistribution::Broadcast, &[b"key", b"value"]),
+        ])),
         watermark: Some(i64::MIN),
         ..OperatorSnapshot::default()
     };
@@ -113,6 +152,47 @@ fn the_examples_of_the_format_texts_are_true() {
     let checkpoint = example(include_str!("../../../docs/format/checkpoint.md"));
     assert_eq!(encode_metadata(&metadata()).unwrap(), checkpoint);
     assert_eq!(decode_metadata(&checkpoint).unwrap(), metadata());
+}
+
+/// The example of version 1, and a richer file that the release which wrote it has written.
+#[test]
+fn metadata_of_version_1_is_read_for_ever() {
+    let old = example(include_str!("../../../docs/format/checkpoint-version-1.md"));
+    let mut expected = metadata();
+    expected.operators[0].subtasks[0].operator = None;
+    assert_eq!(decode_metadata(&old).unwrap(), expected);
+
+    let rich = decode_metadata(include_bytes!("../fixtures/metadata_version_1.bin")).unwrap();
+    let mut expected = rich_metadata();
+    let all = [b'u'; 200];
+    let (mut union, content) = part("all", Redistribution::Union, &[&all]);
+    union.meta.element = Schema::trace::<String>().unwrap();
+    // In the file they are the other way round.
+    let mut last = union.clone();
+    last.meta.name = "zeta".to_owned();
+    expected.operators[0].subtasks[1].operator = Some(operator_state(&[(union, content.clone()), (last, content)]));
+    for counter in &mut expected.operators[1].subtasks {
+        (counter.raw_keyed, counter.operator) = (None, None);
+    }
+    expected.operators[1].subtasks[0].keyed.as_mut().unwrap().tables.push(TableMeta {
+        name: "names".to_owned(),
+        kind: StateKind::Map,
+        key: Schema::trace::<String>().unwrap(),
+        namespace: Schema::unit(),
+        map_key: Some(Schema::trace::<u32>().unwrap()),
+        value: Schema::trace::<(bool, u8)>().unwrap(),
+    });
+    assert_eq!(rich, expected);
+    // What was read is written as it is now.
+    assert_eq!(decode_metadata(&encode_metadata(&rich).unwrap()).unwrap(), rich);
+}
+
+#[test]
+fn a_version_that_was_never_written_is_an_error() {
+    for version in [0, 3] {
+        let error = decode_metadata(&sealed_as(version, b"HWCHKPNT", b"")).unwrap_err();
+        assert!(matches!(error, FormatError::UnknownVersion { found, .. } if found == version), "{error}");
+    }
 }
 
 /// Contract: T345.
@@ -159,8 +239,12 @@ fn every_changed_bit_is_an_error() {
 
 /// A file with this payload and a checksum that is right.
 fn sealed(magic: &[u8; 8], payload: &[u8]) -> Vec<u8> {
+    sealed_as(if magic == b"HWCHKPNT" { 2 } else { 1 }, magic, payload)
+}
+
+fn sealed_as(version: u32, magic: &[u8; 8], payload: &[u8]) -> Vec<u8> {
     let mut file = magic.to_vec();
-    file.extend_from_slice(&1u32.to_le_bytes());
+    file.extend_from_slice(&version.to_le_bytes());
     file.extend_from_slice(&(payload.len() as u64).to_le_bytes());
     file.extend_from_slice(payload);
     let checksum = Checksum::of(&file);
@@ -222,6 +306,12 @@ fn metadata_that_does_not_fit_together_is_invalid() {
     fn part(metadata: &mut CheckpointMetadata, index: usize) -> &mut KeyGroupPart {
         &mut metadata.operators[1].subtasks[0].keyed.as_mut().unwrap().parts[index]
     }
+    fn raw(metadata: &mut CheckpointMetadata) -> &mut RawKeyedStateHandle {
+        metadata.operators[1].subtasks[0].raw_keyed.as_mut().unwrap()
+    }
+    fn parts(metadata: &mut CheckpointMetadata) -> &mut Vec<OperatorStatePart> {
+        &mut metadata.operators[1].subtasks[1].operator.as_mut().unwrap().parts
+    }
     let errors = [
         error(&|metadata| metadata.operators[1].uid = uid("source")),
         error(&|metadata| metadata.operators[1].subtasks.clear()),
@@ -231,6 +321,14 @@ fn metadata_that_does_not_fit_together_is_invalid() {
         error(&|metadata| part(metadata, 1).group = KeyGroup(0)),
         error(&|metadata| part(metadata, 1).offset = 4),
         error(&|metadata| part(metadata, 1).offset = u64::MAX),
+        error(&|metadata| raw(metadata).range = MaxParallelism::new(4).unwrap().all()),
+        error(&|metadata| raw(metadata).parts[0].length = 4),
+        error(&|metadata| parts(metadata).swap(0, 1)),
+        error(&|metadata| parts(metadata).reverse()),
+        error(&|metadata| parts(metadata)[1].meta.name = "a".to_owned()),
+        error(&|metadata| parts(metadata)[2].meta.map_key = None),
+        error(&|metadata| parts(metadata)[0].length = 100),
+        error(&|metadata| parts(metadata)[1].elements = 1),
     ];
     assert_snapshot!(errors.join("\n"));
 }
@@ -253,7 +351,7 @@ proptest! {
     }
 
     #[test]
-    fn no_change_of_good_metadata_makes_the_decoder_panic(at in 0usize..400, byte in any::<u8>()) {
+    fn no_change_of_good_metadata_makes_the_decoder_panic(at in 0usize..2_000, byte in any::<u8>()) {
         let mut payload = bincode::serialize(&rich_metadata()).unwrap();
         let at = at % payload.len();
         payload[at] = byte;

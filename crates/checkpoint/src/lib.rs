@@ -25,7 +25,8 @@ mod log_format;
 mod log_numbers;
 mod log_writer;
 mod metadata;
-mod operator_lists;
+mod metadata_v1;
+mod operator_shares;
 pub mod paths;
 mod pending;
 mod redistribute;
@@ -47,6 +48,7 @@ pub use job_log::{AttemptStart, Claim, CompletedCheckpoint, LogError, LogView, c
 pub use log_format::{decode_log_record, encode_log_record};
 pub use log_numbers::successors;
 pub use metadata::{decode_metadata, encode_metadata};
+pub use operator_shares::{OperatorStatePiece, OperatorStateShare};
 pub use redistribute::{
     Assignment, OperatorTarget, READER_SPLITS, RedistributeError, RestoredOperator, RestoredSource, RestoredSubtask,
     redistribute,

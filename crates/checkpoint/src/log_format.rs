@@ -13,7 +13,7 @@ pub fn encode_log_record(record: &LogRecord) -> Result<Vec<u8>, FormatError> {
 
 /// The record in these bytes, all of which must belong to it.
 pub fn decode_log_record(file: &[u8]) -> Result<LogRecord, FormatError> {
-    let record: LogRecord = envelope::decode(FileKind::LogRecord, file)?;
+    let record: LogRecord = envelope::open(FileKind::LogRecord, file)?.payload()?;
     if let LogRecord::Completed { metadata, .. } = &record {
         check_handle(metadata).map_err(|reason| FormatError::Invalid { kind: FileKind::LogRecord, reason })?;
     }

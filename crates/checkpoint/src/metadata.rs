@@ -5,10 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use highwater_state_api::{KeyedStateHandle, MaxParallelism};
+use highwater_state_api::{KeyGroupPart, KeyGroupRange, MaxParallelism, OperatorStateHandle, StateHandle};
 
 use crate::envelope::{self, FileKind, FormatError};
 use crate::log_format::check_handle;
+use crate::metadata_v1::MetadataV1;
 use crate::{CheckpointMetadata, OperatorState};
 
 /// The bytes of a checkpoint's metadata.
@@ -17,9 +18,13 @@ pub fn encode_metadata(metadata: &CheckpointMetadata) -> Result<Vec<u8>, FormatE
     envelope::encode(FileKind::Metadata, metadata)
 }
 
-/// The metadata in these bytes, all of which must belong to it.
+/// The metadata in these bytes, of this or an earlier version, all of which must belong to it.
 pub fn decode_metadata(file: &[u8]) -> Result<CheckpointMetadata, FormatError> {
-    let metadata = envelope::decode(FileKind::Metadata, file)?;
+    let envelope = envelope::open(FileKind::Metadata, file)?;
+    let metadata = match envelope.version {
+        1 => envelope.payload::<MetadataV1>()?.into(),
+        _ => envelope.payload()?,
+    };
     check(&metadata)?;
     Ok(metadata)
 }
@@ -42,37 +47,65 @@ fn check_operator(operator: &OperatorState) -> Result<(), String> {
     let groups = MaxParallelism::new(operator.max_parallelism.get()).map_err(|error| error.to_string())?;
     groups.check(parallelism).map_err(|error| error.to_string())?;
     for (index, snapshot) in (0..).zip(&operator.subtasks) {
-        let Some(keyed) = &snapshot.keyed else { continue };
-        let expected = groups.range_of(index, parallelism);
-        if keyed.range != expected {
-            return Err(format!(
-                "subtask {index} of {parallelism}: expected key groups {expected} of {}, found {}",
-                groups.get(),
-                keyed.range
-            ));
+        let subtask = |reason| format!("subtask {index} of {parallelism}: {reason}");
+        let keyed = snapshot.keyed.as_ref().map(|keyed| (keyed.range, &keyed.parts[..], &keyed.state));
+        let raw_keyed = snapshot.raw_keyed.as_ref().map(|raw| (raw.range, &raw.parts[..], &raw.state));
+        for (range, parts, state) in keyed.into_iter().chain(raw_keyed) {
+            let expected = groups.range_of(index, parallelism);
+            if range != expected {
+                let groups = groups.get();
+                return Err(subtask(format!("expected key groups {expected} of {groups}, found {range}")));
+            }
+            check_key_groups(range, parts, state).map_err(subtask)?;
         }
-        check_keyed(keyed).map_err(|reason| format!("subtask {index} of {parallelism}: {reason}"))?;
+        snapshot.operator.as_ref().map_or(Ok(()), check_operator_state).map_err(subtask)?;
     }
     Ok(())
 }
 
-fn check_keyed(keyed: &KeyedStateHandle) -> Result<(), String> {
-    check_handle(&keyed.state)?;
-    let length = keyed.state.length();
+fn check_key_groups(range: KeyGroupRange, parts: &[KeyGroupPart], state: &StateHandle) -> Result<(), String> {
+    check_handle(state)?;
     let mut previous = None;
-    for part in &keyed.parts {
+    for part in parts {
         let group = part.group;
-        if !keyed.range.contains(group) {
-            return Err(format!("key group {group} is outside {}", keyed.range));
+        if !range.contains(group) {
+            return Err(format!("key group {group} is outside {range}"));
         }
         if previous.is_some_and(|previous| previous >= group) {
             return Err(format!("key group {group} is out of order"));
         }
-        if part.offset.checked_add(part.length).is_none_or(|end| end > length) {
-            let (offset, part) = (part.offset, part.length);
-            return Err(format!("key group {group} has {part} bytes at {offset} of a state of {length} bytes"));
-        }
+        check_part(part.offset, part.length, state).map_err(|reason| format!("key group {group} {reason}"))?;
         previous = Some(group);
     }
     Ok(())
+}
+
+fn check_operator_state(operator: &OperatorStateHandle) -> Result<(), String> {
+    check_handle(&operator.state)?;
+    let mut previous = None;
+    for part in &operator.parts {
+        let meta = &part.meta;
+        let invalid = |reason: String| format!("{} {:?} {reason}", meta.redistribution, meta.name);
+        let place = (meta.is_broadcast(), &meta.name);
+        if previous.is_some_and(|previous| previous >= place) {
+            return Err(invalid("is out of order".to_owned()));
+        }
+        if meta.map_key.is_some() != meta.is_broadcast() {
+            return Err(invalid("has map keys, or has none, and should not".to_owned()));
+        }
+        check_part(part.offset, part.length, &operator.state).map_err(invalid)?;
+        if part.elements > part.length {
+            return Err(invalid(format!("has {} elements in {} bytes", part.elements, part.length)));
+        }
+        previous = Some(place);
+    }
+    Ok(())
+}
+
+fn check_part(offset: u64, length: u64, state: &StateHandle) -> Result<(), String> {
+    let state = state.length();
+    match offset.checked_add(length) {
+        Some(end) if end <= state => Ok(()),
+        _ => Err(format!("has {length} bytes at {offset} of a state of {state} bytes")),
+    }
 }

@@ -10,7 +10,7 @@ const LOG: &str = "log";
 const CHECKPOINT_PREFIX: &str = "chk-";
 /// Decimal digits of a record's number: enough for every `u64`, so that names sort as numbers do.
 const SEQUENCE_DIGITS: usize = 20;
-/// Name of the metadata within the folder of its checkpoint. No operator can have it: see [`state_object`].
+/// Name of the metadata within the folder of its checkpoint. No operator can have it: see [`StateObject`].
 pub const METADATA_NAME: &str = "_metadata";
 
 /// The folder of everything that a job keeps.
@@ -38,9 +38,7 @@ pub fn checkpoint_metadata(job: &JobName, attempt: Attempt, checkpoint: Checkpoi
     checkpoint_folder(job, attempt, checkpoint).join(METADATA_NAME)
 }
 
-/// The state that one operator of one subtask writes for a checkpoint.
-///
-/// The name ends in a number behind a `-`, which the metadata's name does not.
+/// The keyed state that one operator of one subtask writes for a checkpoint.
 pub fn state_object(
     job: &JobName,
     attempt: Attempt,
@@ -48,7 +46,31 @@ pub fn state_object(
     operator: &OperatorUid,
     subtask: u32,
 ) -> ObjectPath {
-    checkpoint_folder(job, attempt, checkpoint).join(&format!("{operator}-{subtask}"))
+    checkpoint_folder(job, attempt, checkpoint).join(&StateObject::Keyed.name(operator, subtask))
+}
+
+/// What one operator of one subtask writes for a checkpoint: each an object of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateObject {
+    /// Keyed state.
+    Keyed,
+    /// Raw keyed state.
+    RawKeyed,
+    /// Operator state.
+    Operator,
+}
+
+impl StateObject {
+    /// The object's name within the folder of its checkpoint.
+    ///
+    /// The last `-` in it divides the uid from the rest; the metadata's name has none.
+    pub fn name(self, operator: &OperatorUid, subtask: u32) -> String {
+        match self {
+            Self::Keyed => format!("{operator}-{subtask}"),
+            Self::RawKeyed => format!("{operator}-{subtask}.raw"),
+            Self::Operator => format!("{operator}-{subtask}.operator"),
+        }
+    }
 }
 
 /// The number of a record of the job log; `None` when `path` is not one.
@@ -102,6 +124,8 @@ mod tests {
         assert_eq!(checkpoint_folder(&job(), attempt, checkpoint).as_str(), "flights/chk-17-4");
         assert_eq!(checkpoint_metadata(&job(), attempt, checkpoint).as_str(), "flights/chk-17-4/_metadata");
         assert_eq!(state_object(&job(), attempt, checkpoint, &uid, 3).as_str(), "flights/chk-17-4/per-carrier-3");
+        assert_eq!(StateObject::RawKeyed.name(&uid, 3), "per-carrier-3.raw");
+        assert_eq!(StateObject::Operator.name(&uid, 3), "per-carrier-3.operator");
     }
 
     #[test]

@@ -1,17 +1,18 @@
 //! Redistribution: which state of a checkpoint goes to which subtask of a job that may have another parallelism.
 //!
 //! Pure: metadata and the new job in, assignment out. Rules are Flink's where they decide about results: key groups by
-//! range, split lists dealt round robin, union lists to everyone.
+//! range, split lists dealt in runs, union lists to everyone, one copy of a broadcast state to each.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use highwater_state_api::{
-    KEY_HASH_ID, KeyedStateHandle, MaxParallelism, OperatorList, OperatorUid, ParallelismError, Schema,
+    KEY_HASH_ID, KeyGroupPart, KeyGroupRange, KeyedStateHandle, MaxParallelism, OperatorUid, ParallelismError,
+    RawKeyedStateHandle,
 };
 
-use crate::operator_lists::{self, take_list};
-use crate::{CheckpointMetadata, OperatorState};
+use crate::operator_shares::{OldStates, OperatorStateShare};
+use crate::{CheckpointMetadata, OperatorSnapshot, OperatorState};
 
 /// Name of the operator list in which a source's readers snapshot their splits, one element a split.
 ///
@@ -46,6 +47,8 @@ pub struct RestoredOperator {
     pub max_parallelism: MaxParallelism,
     /// Every subtask had seen the end of its input: the operator has nothing left to do.
     pub finished: bool,
+    /// It had state, be it empty.
+    pub has_state: bool,
     /// What the source's enumerator gets back, if the operator is a source.
     pub source: Option<RestoredSource>,
     /// By index, as many as the operator is to have.
@@ -57,10 +60,9 @@ pub struct RestoredOperator {
 pub struct RestoredSource {
     /// What the enumerator had written.
     pub enumerator: Bytes,
-    /// The schema of the splits; `None` when no reader wrote any list.
-    pub split_schema: Option<Schema>,
-    /// The splits that readers had not read to their end, with positions, in the order of the old subtasks.
-    pub splits: Vec<Bytes>,
+    /// The splits that readers had not read to their end, with positions, in the order of the old subtasks; `None` when no
+    /// reader wrote any list.
+    pub splits: Option<OperatorStateShare>,
 }
 
 /// What one subtask of one operator gets back.
@@ -68,8 +70,10 @@ pub struct RestoredSource {
 pub struct RestoredSubtask {
     /// Keyed state: of each handle the range and the parts that are this subtask's.
     pub keyed: Vec<KeyedStateHandle>,
-    /// Operator state, one entry a name, in ascending order of name.
-    pub lists: Vec<OperatorList>,
+    /// Raw keyed state, likewise.
+    pub raw_keyed: Vec<RawKeyedStateHandle>,
+    /// Operator state: lists before broadcast states, in ascending order of name. Every name there is, for every subtask.
+    pub operator: Vec<OperatorStateShare>,
     /// The watermark to go on from: no old subtask was behind it. `None` when one had not seen any.
     pub watermark: Option<i64>,
 }
@@ -117,12 +121,12 @@ pub enum RedistributeError {
         /// The hash in the checkpoint.
         found: String,
     },
-    /// Subtasks of one operator do not agree on what a list is.
-    #[error("operator {uid}: subtasks disagree on the redistribution or the schema of the list {name:?}")]
-    ListsDisagree {
+    /// Subtasks of one operator do not agree on what an operator state is.
+    #[error("operator {uid}: subtasks disagree on the redistribution or the schema of the operator state {name:?}")]
+    StatesDisagree {
         /// The operator.
         uid: OperatorUid,
-        /// The list.
+        /// The state.
         name: String,
     },
 }
@@ -170,59 +174,75 @@ fn restore(operator: &OperatorState, target: &OperatorTarget) -> Result<Restored
     }
     restored.check(target.parallelism).map_err(|source| RedistributeError::Parallelism { uid: uid.clone(), source })?;
 
-    let mut old_lists: Vec<Vec<OperatorList>> =
-        operator.subtasks.iter().map(|snapshot| snapshot.lists.clone()).collect();
+    let disagree = |name| RedistributeError::StatesDisagree { uid: uid.clone(), name };
+    let mut old =
+        OldStates::new(operator.subtasks.iter().map(|snapshot| snapshot.operator.as_ref())).map_err(disagree)?;
     // Readers get their splits from the enumerator, at the same parallelism too: one path, one order.
-    let disagree = |name| RedistributeError::ListsDisagree { uid: uid.clone(), name };
-    let source = match &operator.enumerator {
-        None => None,
-        Some(enumerator) => {
-            let (split_schema, splits) = take_list(&mut old_lists, READER_SPLITS).map_err(disagree)?;
-            Some(RestoredSource { enumerator: enumerator.clone(), split_schema, splits })
-        }
-    };
-    let lists = operator_lists::redistribute(old_lists, target.parallelism as usize).map_err(disagree)?;
+    let source = operator
+        .enumerator
+        .as_ref()
+        .map(|enumerator| RestoredSource { enumerator: enumerator.clone(), splits: old.take_list(READER_SPLITS) });
+    let shares = old.redistribute(target.parallelism as usize).map_err(disagree)?;
 
     let watermark = lowest_watermark(operator);
     let subtasks = (0..target.parallelism)
-        .zip(lists)
-        .map(|(subtask, lists)| RestoredSubtask {
-            keyed: keyed(operator, target.parallelism, subtask),
-            lists,
-            watermark,
+        .zip(shares)
+        .map(|(subtask, shares)| {
+            let range = operator.max_parallelism.range_of(subtask, target.parallelism);
+            RestoredSubtask {
+                keyed: keyed(operator, range),
+                raw_keyed: raw_keyed(operator, range),
+                operator: shares,
+                watermark,
+            }
         })
         .collect();
     let finished = operator.subtasks.iter().all(|snapshot| snapshot.finished);
-    Ok(RestoredOperator { max_parallelism: restored, finished, source, subtasks })
+    let has_state = operator.enumerator.is_some() || operator.subtasks.iter().any(OperatorSnapshot::has_state);
+    Ok(RestoredOperator { max_parallelism: restored, finished, has_state, source, subtasks })
 }
 
 /// The parts of the old subtasks' keyed state that fall into the range of a new subtask.
-fn keyed(operator: &OperatorState, parallelism: u32, subtask: u32) -> Vec<KeyedStateHandle> {
-    let range = operator.max_parallelism.range_of(subtask, parallelism);
+fn keyed(operator: &OperatorState, range: KeyGroupRange) -> Vec<KeyedStateHandle> {
     let old = operator.subtasks.iter().filter_map(|snapshot| snapshot.keyed.as_ref());
     old.filter_map(|old| {
         let range = old.range.intersection(range)?;
-        let parts = old.parts.iter().filter(|part| range.contains(part.group)).copied().collect();
-        Some(KeyedStateHandle { range, parts, ..old.clone() })
+        Some(KeyedStateHandle { range, parts: within(range, &old.parts), ..old.clone() })
     })
     .collect()
 }
 
+/// The same of raw keyed state.
+fn raw_keyed(operator: &OperatorState, range: KeyGroupRange) -> Vec<RawKeyedStateHandle> {
+    let old = operator.subtasks.iter().filter_map(|snapshot| snapshot.raw_keyed.as_ref());
+    old.filter_map(|old| {
+        let range = old.range.intersection(range)?;
+        Some(RawKeyedStateHandle { range, parts: within(range, &old.parts), state: old.state.clone() })
+    })
+    .collect()
+}
+
+fn within(range: KeyGroupRange, parts: &[KeyGroupPart]) -> Vec<KeyGroupPart> {
+    parts.iter().filter(|part| range.contains(part.group)).copied().collect()
+}
+
 /// A subtask that has finished holds nothing back; one without a watermark holds back everything.
 fn lowest_watermark(operator: &OperatorState) -> Option<i64> {
-    let of = |snapshot: &crate::OperatorSnapshot| match snapshot.watermark {
+    let of = |snapshot: &OperatorSnapshot| match snapshot.watermark {
         None if snapshot.finished => Some(i64::MAX),
         watermark => watermark,
     };
     operator.subtasks.iter().map(of).min().flatten()
 }
 
+/// Whether something would be lost without the operator.
 fn has_state(operator: &OperatorState) -> bool {
-    let has_elements = |list: &OperatorList| !list.elements.is_empty();
-    operator.enumerator.is_some()
-        || operator.subtasks.iter().any(|snapshot| snapshot.keyed.is_some() || snapshot.lists.iter().any(has_elements))
+    let has_elements = |snapshot: &OperatorSnapshot| {
+        snapshot.operator.iter().flat_map(|operator| &operator.parts).any(|part| part.elements > 0)
+    };
+    operator.enumerator.is_some() || is_keyed(operator) || operator.subtasks.iter().any(has_elements)
 }
 
 fn is_keyed(operator: &OperatorState) -> bool {
-    operator.subtasks.iter().any(|snapshot| snapshot.keyed.is_some())
+    operator.subtasks.iter().any(|snapshot| snapshot.keyed.is_some() || snapshot.raw_keyed.is_some())
 }

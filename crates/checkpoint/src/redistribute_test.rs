@@ -1,28 +1,36 @@
 //! Redistribution, with the results that Flink has for the same input.
 
 use bytes::Bytes;
+use highwater_state_api::operator_state::{slice_elements, write_element};
 use highwater_state_api::{
-    Checksum, KEY_HASH_ID, KeyGroup, KeyGroupPart, KeyedStateHandle, MaxParallelism, OperatorList, Redistribution,
-    Schema, StateHandle,
+    Checksum, KEY_HASH_ID, KeyGroup, KeyGroupPart, KeyedStateHandle, MaxParallelism, OperatorStateHandle,
+    OperatorStateMeta, OperatorStatePart, RawKeyedStateHandle, Redistribution, Schema, StateHandle, operator_state,
 };
 use proptest::prelude::*;
 
 use crate::script_test::{job, uid};
 use crate::{
-    CheckpointMetadata, OperatorSnapshot, OperatorState, OperatorTarget, READER_SPLITS, RedistributeError,
-    RestoredOperator, redistribute,
+    CheckpointMetadata, OperatorSnapshot, OperatorState, OperatorStatePiece, OperatorStateShare, OperatorTarget,
+    READER_SPLITS, RedistributeError, RestoredOperator, redistribute,
 };
 
 fn groups(groups: u32) -> MaxParallelism {
     MaxParallelism::new(groups).unwrap()
 }
 
-fn list(name: &str, redistribution: Redistribution, elements: &[&str]) -> OperatorList {
-    OperatorList {
-        name: name.to_owned(),
-        redistribution,
-        schema: Schema::Opaque { name: "text".to_owned(), version: 1 },
-        elements: elements.iter().map(|element| Bytes::from(element.to_string())).collect(),
+/// One state of one subtask, with its elements; of a broadcast state keys and values in turn.
+#[derive(Clone)]
+struct List {
+    meta: OperatorStateMeta,
+    elements: Vec<String>,
+}
+
+fn list(name: &str, redistribution: Redistribution, elements: &[&str]) -> List {
+    let schema = Schema::Opaque { name: "text".to_owned(), version: 1 };
+    let map_key = (redistribution == Redistribution::Broadcast).then(|| schema.clone());
+    List {
+        meta: OperatorStateMeta { name: name.to_owned(), redistribution, map_key, element: schema },
+        elements: elements.iter().map(|element| element.to_string()).collect(),
     }
 }
 
@@ -30,8 +38,38 @@ fn operator(name: &str, subtasks: Vec<OperatorSnapshot>) -> OperatorState {
     OperatorState { uid: uid(name), max_parallelism: groups(128), subtasks, enumerator: None }
 }
 
-fn lists(lists: &[OperatorList]) -> OperatorSnapshot {
-    OperatorSnapshot { lists: lists.to_vec(), ..OperatorSnapshot::default() }
+/// A subtask with these states.
+fn lists(lists: &[List]) -> OperatorSnapshot {
+    let mut content = Vec::new();
+    let mut parts = Vec::new();
+    for List { meta, elements } in lists {
+        let offset = content.len();
+        elements.iter().for_each(|element| write_element(element.as_bytes(), &mut content));
+        parts.push(OperatorStatePart {
+            meta: meta.clone(),
+            elements: elements.len() as u64 / if meta.is_broadcast() { 2 } else { 1 },
+            offset: offset as u64,
+            length: (content.len() - offset) as u64,
+            checksum: Checksum::of(&content[offset..]),
+        });
+    }
+    let operator = OperatorStateHandle { parts, state: StateHandle::Inline(Bytes::from(content)) };
+    OperatorSnapshot { operator: Some(operator), ..OperatorSnapshot::default() }
+}
+
+/// The elements of a share.
+fn elements(share: &OperatorStateShare) -> Vec<String> {
+    let of_piece = |piece: &OperatorStatePiece| {
+        let StateHandle::Inline(content) = &piece.state else { panic!("{piece:?}") };
+        let part = content.slice(piece.offset as usize..(piece.offset + piece.length) as usize);
+        assert_eq!(Checksum::of(&part), piece.checksum);
+        let piece =
+            if share.meta.is_broadcast() { part } else { slice_elements(&part, piece.elements.clone()).unwrap() };
+        let strings =
+            operator_state::elements(&piece).map(|element| String::from_utf8(element.unwrap().to_vec()).unwrap());
+        strings.collect::<Vec<_>>()
+    };
+    share.pieces.iter().flat_map(of_piece).collect()
 }
 
 /// Keyed state of a subtask with one part of one byte a group.
@@ -71,11 +109,8 @@ fn restore(operator: OperatorState, parallelism: u32) -> RestoredOperator {
 
 /// `name elements|name elements` for each subtask.
 fn shares(restored: &RestoredOperator) -> Vec<String> {
-    let text = |list: &OperatorList| {
-        let elements = list.elements.iter().map(|element| std::str::from_utf8(element).unwrap());
-        format!("{} {}", list.name, elements.collect::<Vec<_>>().join(","))
-    };
-    restored.subtasks.iter().map(|one| one.lists.iter().map(text).collect::<Vec<_>>().join("|")).collect()
+    let text = |share: &OperatorStateShare| format!("{} {}", share.meta.name, elements(share).join(","));
+    restored.subtasks.iter().map(|one| one.operator.iter().map(text).collect::<Vec<_>>().join("|")).collect()
 }
 
 fn dealt(redistribution: Redistribution, old: &[&[&str]], parallelism: u32) -> Vec<String> {
@@ -102,6 +137,7 @@ fn at_the_same_parallelism_split_lists_stay_as_they_are() {
     assert_eq!(dealt(Redistribution::Split, &[&[], A, B], 3), ["s ", "s A0,A1,A2", "s B0,B1"]);
 }
 
+/// Contract: E110.
 #[test]
 fn one_element_goes_to_one_subtask_and_the_others_know_of_the_list() {
     assert_eq!(dealt(Redistribution::Split, &[&["A0"]], 4), ["s A0", "s ", "s ", "s "]);
@@ -124,15 +160,162 @@ fn a_union_list_goes_to_everyone_at_any_parallelism() {
     }
 }
 
+/// Field case: R53.
+#[test]
+fn lists_of_any_size_are_divided_evenly() {
+    let split = Redistribution::Split;
+    let numbers: Vec<String> = (0..10).map(|number| number.to_string()).collect();
+    let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
+    let mut old = vec![lists(&[list("empty", split, &[]), list("full", split, &numbers)])];
+    old.push(lists(&[list("empty", split, &[]), list("full", split, &[])]));
+    let sizes = |parallelism: u32| {
+        let restored = restore(operator("op", old.clone()), parallelism);
+        let mut all: Vec<String> = Vec::new();
+        let mut sizes = Vec::new();
+        for one in &restored.subtasks {
+            let [empty, full] = &one.operator[..] else { panic!("{one:?}") };
+            assert_eq!((elements(empty).len(), empty.meta.name.as_str()), (0, "empty"));
+            sizes.push(elements(full).len());
+            all.extend(elements(full));
+        }
+        assert_eq!(all, numbers, "each once, in order");
+        sizes
+    };
+    assert_eq!(sizes(3), [4, 3, 3]);
+    assert_eq!(sizes(7), [2, 2, 2, 1, 1, 1, 1]);
+    assert_eq!(sizes(1), [10]);
+    assert_eq!(sizes(20), [[1; 10], [0; 10]].concat());
+
+    // And once more from what came of it: 1, 3, 7, 1, 20.
+    let mut operator_now = operator("op", vec![lists(&[list("full", split, &numbers)])]);
+    for parallelism in [1, 3, 7, 1, 20] {
+        let restored = restore(operator_now, parallelism);
+        let again = restored.subtasks.iter().map(|one| {
+            let own = elements(&one.operator[0]);
+            lists(&[list("full", split, &own.iter().map(String::as_str).collect::<Vec<_>>())])
+        });
+        let all: Vec<String> = restored.subtasks.iter().flat_map(|one| elements(&one.operator[0])).collect();
+        assert_eq!(all, numbers, "{parallelism}");
+        operator_now = operator("op", again.collect());
+    }
+}
+
+fn copied(old: &[&[&str]], parallelism: u32) -> Vec<String> {
+    dealt(Redistribution::Broadcast, old, parallelism)
+}
+
+/// Contract: E113.
+#[test]
+fn of_a_broadcast_state_everyone_gets_one_copy() {
+    let (a, b): (&[&str], &[&str]) = (&["key", "A"], &["key", "B"]);
+    assert_eq!(copied(&[a, b], 3), ["s key,A", "s key,B", "s key,A"]);
+    assert_eq!(copied(&[a, b, a], 2), ["s key,A", "s key,B"]);
+    assert_eq!(copied(&[a, b], 2), ["s key,A", "s key,B"]);
+    // An empty copy is one.
+    assert_eq!(copied(&[&[], b], 2), ["s ", "s key,B"]);
+}
+
+/// Field case: R55.
+///
+/// Contract: E114.
+#[test]
+fn where_a_subtask_has_no_copy_another_is_taken_and_none_are_merged() {
+    let map = list("s", Redistribution::Broadcast, &["a", "1", "b", "2"]);
+    let some = || lists(std::slice::from_ref(&map));
+    let none = || OperatorSnapshot { finished: true, ..OperatorSnapshot::default() };
+    for (old, parallelism) in [
+        (vec![some(), some()], 4),
+        (vec![some(), some(), some(), some()], 1),
+        (vec![none(), some()], 2),
+        (vec![some(), none(), some()], 3),
+        (vec![none(), none(), some()], 7),
+    ] {
+        let restored = restore(operator("op", old), parallelism);
+        assert_eq!(shares(&restored), vec!["s a,1,b,2"; parallelism as usize]);
+    }
+    // The next one's, in a circle.
+    let copy = |value: &str| lists(&[list("s", Redistribution::Broadcast, &["key", value])]);
+    let restored = restore(operator("op", vec![copy("A"), none(), copy("C")]), 3);
+    assert_eq!(shares(&restored), ["s key,A", "s key,C", "s key,C"]);
+    let restored = restore(operator("op", vec![copy("A"), copy("B"), none()]), 3);
+    assert_eq!(shares(&restored), ["s key,A", "s key,B", "s key,A"]);
+}
+
+#[test]
+fn a_list_and_a_broadcast_state_of_one_name_are_two_states() {
+    let one =
+        lists(&[list("s", Redistribution::Split, &["a"]), list("s", Redistribution::Broadcast, &["key", "value"])]);
+    assert_eq!(shares(&restore(operator("op", vec![one]), 2)), ["s a|s key,value", "s |s key,value"]);
+}
+
+/// Field case: R51.
+
+/// What nobody registers is there once, however often it is restored.
+#[test]
+fn each_part_of_a_union_list_is_carried_on_by_one() {
+    let union = |elements: &[&str]| lists(&[list("s", Redistribution::Union, elements)]);
+    let mut now = operator("op", vec![union(&["a", "b"]), union(&["c"]), union(&["d", "e", "f"])]);
+    for parallelism in [3, 2, 5, 1, 3] {
+        let restored = restore(now.clone(), parallelism);
+        assert_eq!(shares(&restored), vec!["s a,b,c,d,e,f"; parallelism as usize]);
+        let carried = restored.subtasks.iter().map(|one| {
+            let mut share = one.operator[0].clone();
+            share.pieces.retain(|piece| piece.is_carried);
+            let carried = elements(&share);
+            union(&carried.iter().map(String::as_str).collect::<Vec<_>>())
+        });
+        let next = operator("op", carried.collect());
+        assert!(parallelism != now.subtasks.len() as u32 || next == now, "the same parallelism changes nothing");
+        now = next;
+    }
+}
+
+/// Contract: E116.
+#[test]
+fn partitions_of_raw_operator_state_are_dealt_like_elements() {
+    let raw = List {
+        meta: highwater_state_api::raw_operator_state_meta(),
+        ..list("", Redistribution::Split, &["x", "y", "z"])
+    };
+    let restored = restore(operator("op", vec![lists(&[raw])]), 3);
+    assert_eq!(shares(&restored), ["_raw_operator_state x", "_raw_operator_state y", "_raw_operator_state z"]);
+}
+
+/// Contract: F133.
+#[test]
+fn raw_keyed_state_goes_where_its_key_groups_go() {
+    let max = groups(10);
+    let raw = |subtask| {
+        let keyed = keyed(max, subtask, 2).keyed.unwrap();
+        let raw = RawKeyedStateHandle { range: keyed.range, parts: keyed.parts, state: keyed.state };
+        OperatorSnapshot { raw_keyed: Some(raw), ..OperatorSnapshot::default() }
+    };
+    let old = OperatorState { max_parallelism: max, ..operator("op", vec![raw(0), raw(1)]) };
+    let restored = restore(old, 3);
+    for (subtask, one) in (0..).zip(&restored.subtasks) {
+        let found: Vec<KeyGroup> = one.raw_keyed.iter().flat_map(|raw| &raw.parts).map(|part| part.group).collect();
+        assert_eq!(found, max.range_of(subtask, 3).iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn an_operator_has_state_if_a_subtask_wrote_any_be_it_empty() {
+    let has_state = |subtasks| restore(operator("op", subtasks), 1).has_state;
+    assert!(!has_state(vec![OperatorSnapshot { watermark: Some(1), ..OperatorSnapshot::default() }]));
+    assert!(has_state(vec![OperatorSnapshot::default(), lists(&[list("s", Redistribution::Split, &[])])]));
+    assert!(has_state(vec![keyed(groups(128), 0, 1)]));
+}
+
 #[test]
 fn subtasks_that_disagree_on_a_list_are_refused() {
     let split = list("s", Redistribution::Split, &["a"]);
     let union = list("s", Redistribution::Union, &["a"]);
-    let other = OperatorList { schema: Schema::Opaque { name: "text".to_owned(), version: 2 }, ..split.clone() };
+    let mut other = split.clone();
+    other.meta.element = Schema::Opaque { name: "text".to_owned(), version: 2 };
     for odd in [union, other] {
         let operator = operator("op", vec![lists(std::slice::from_ref(&split)), lists(&[odd])]);
         let error = redistribute(&metadata(vec![operator]), &[target("op", 2)]).unwrap_err();
-        assert_eq!(error, RedistributeError::ListsDisagree { uid: uid("op"), name: "s".to_owned() });
+        assert_eq!(error, RedistributeError::StatesDisagree { uid: uid("op"), name: "s".to_owned() });
     }
 }
 
@@ -188,7 +371,8 @@ fn readers_splits_go_back_to_the_enumerator_at_any_parallelism() {
     for parallelism in [1, 3, 5] {
         let restored = restore(source.clone(), parallelism);
         let back = restored.source.clone().unwrap();
-        assert_eq!((back.enumerator, back.splits), ("rest".into(), vec!["a@3".into(), "b@0".into(), "c@9".into()]));
+        assert_eq!(back.enumerator, "rest");
+        assert_eq!(elements(&back.splits.unwrap()), ["a@3", "b@0", "c@9"]);
         assert!(shares(&restored).iter().all(|share| !share.contains(READER_SPLITS) && share.starts_with("x ")));
     }
 }
@@ -281,6 +465,7 @@ fn keys_placed_by_another_hash_are_refused() {
 
 proptest! {
     /// Nothing is lost, nothing is doubled, order is kept within a share, shares differ by one at most.
+    ///
     /// Contract: E115.
     #[test]
     fn dealing_keeps_every_element_once(
@@ -290,29 +475,29 @@ proptest! {
         let mut next = 0;
         let mut subtasks = Vec::new();
         for sizes in &old {
-            let mut elements = |size: usize| -> Vec<String> {
+            let mut new = |size: usize| -> Vec<String> {
                 next += size;
                 (next - size..next).map(|element| format!("{element:03}")).collect()
             };
             let both: Vec<_> = ["s1", "s2"].iter().zip(sizes).map(|(name, size)| {
-                let elements = elements(*size);
+                let elements = new(*size);
                 list(name, Redistribution::Split, &elements.iter().map(String::as_str).collect::<Vec<_>>())
             }).collect();
             subtasks.push(lists(&both));
         }
         let restored = restore(operator("op", subtasks), parallelism);
-        let mut all: Vec<Bytes> = Vec::new();
+        let mut all: Vec<String> = Vec::new();
         for index in 0..2 {
-            let sizes: Vec<usize> = restored.subtasks.iter().map(|one| one.lists[index].elements.len()).collect();
+            let sizes: Vec<usize> = restored.subtasks.iter().map(|one| elements(&one.operator[index]).len()).collect();
             let rescaled = old.len() != parallelism as usize;
             prop_assert!(!rescaled || sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1);
             for one in &restored.subtasks {
-                prop_assert!(one.lists[index].elements.is_sorted());
-                all.extend(one.lists[index].elements.iter().cloned());
+                prop_assert!(elements(&one.operator[index]).is_sorted());
+                all.extend(elements(&one.operator[index]));
             }
         }
         all.sort();
-        let expected: Vec<Bytes> = (0..next).map(|element| Bytes::from(format!("{element:03}"))).collect();
+        let expected: Vec<String> = (0..next).map(|element| format!("{element:03}")).collect();
         prop_assert_eq!(all, expected);
     }
 }

@@ -23,7 +23,9 @@ pub(crate) struct Retention {
 /// What is no longer retained.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Dropped {
-    /// Folders of checkpoints.
+    /// The checkpoints, oldest first.
+    pub(crate) checkpoints: Vec<CheckpointId>,
+    /// Their folders.
     pub(crate) folders: Vec<ObjectPath>,
     /// Records of the job log.
     pub(crate) records: Vec<u64>,
@@ -61,6 +63,7 @@ impl Retention {
         while self.completed.len() > self.retain
             && let Some(oldest) = self.completed.pop_front()
         {
+            dropped.checkpoints.push(oldest.checkpoint);
             dropped.folders.push(paths::checkpoint_folder(job, oldest.attempt, oldest.checkpoint));
             if !self.kept_records.contains(&oldest.sequence) {
                 self.droppable_records.insert(oldest.sequence);

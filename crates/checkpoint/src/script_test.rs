@@ -198,6 +198,7 @@ pub(crate) fn describe(action: &Action) -> String {
         Action::ReadLog { sequence } => format!("read {sequence}"),
         Action::NotifyComplete { checkpoint } => format!("notify complete {checkpoint}"),
         Action::NotifyAborted { checkpoint, failure } => format!("notify aborted {checkpoint}: {failure}"),
+        Action::NotifySubsumed { checkpoint } => format!("notify subsumed {checkpoint}"),
         Action::DiscardCheckpoint { folder } => format!("discard {folder}"),
         Action::DiscardState { handles } => format!("discard state {}", list(handles)),
         Action::TruncateLog { sequences } => format!("truncate log {sequences:?}"),

@@ -4,7 +4,8 @@ use std::fmt;
 
 use bytes::Bytes;
 use highwater_state_api::{
-    Attempt, CheckpointId, JobName, KeyedStateHandle, MaxParallelism, OperatorList, OperatorUid, StateHandle,
+    Attempt, CheckpointId, JobName, KeyedStateHandle, MaxParallelism, OperatorStateHandle, OperatorUid,
+    RawKeyedStateHandle, StateHandle,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +21,10 @@ pub struct SubtaskSnapshot {
 pub struct OperatorSnapshot {
     /// Keyed state, if the operator is keyed.
     pub keyed: Option<KeyedStateHandle>,
-    /// Operator state.
-    pub lists: Vec<OperatorList>,
+    /// Raw keyed state, if the operator wrote some.
+    pub raw_keyed: Option<RawKeyedStateHandle>,
+    /// Operator state, if there is some.
+    pub operator: Option<OperatorStateHandle>,
     /// The event-time watermark of the operator, in milliseconds; `None` when it has not seen one.
     pub watermark: Option<i64>,
     /// The operator has seen the end of its input and has been finished.
@@ -31,7 +34,14 @@ pub struct OperatorSnapshot {
 impl OperatorSnapshot {
     /// The handles that this snapshot needs.
     pub fn handles(&self) -> impl Iterator<Item = &StateHandle> {
-        self.keyed.iter().map(|keyed| &keyed.state)
+        let keyed = self.keyed.iter().map(|keyed| &keyed.state);
+        let raw_keyed = self.raw_keyed.iter().map(|raw| &raw.state);
+        keyed.chain(raw_keyed).chain(self.operator.iter().map(|operator| &operator.state))
+    }
+
+    /// Whether there is state, be it empty.
+    pub fn has_state(&self) -> bool {
+        self.keyed.is_some() || self.raw_keyed.is_some() || self.operator.is_some()
     }
 }
 

@@ -10,6 +10,7 @@ use highwater_stream_api::Timestamp;
 
 use crate::TaskError;
 use crate::batch::AnyBatch;
+use crate::channel::Barrier;
 use crate::operator::{
     FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran, SourceControl,
 };
@@ -108,10 +109,10 @@ impl Chain {
     }
 
     /// Takes a snapshot of every operator: the synchronous part.
-    pub fn freeze(&mut self, checkpoint: CheckpointId) -> Result<FrozenChain, FreezeError> {
+    pub fn freeze(&mut self, barrier: Barrier) -> Result<FrozenChain, FreezeError> {
         let mut operators = Vec::with_capacity(self.links.len());
         for link in &mut self.links {
-            operators.push((link.uid.clone(), link.operator.freeze(checkpoint)?));
+            operators.push((link.uid.clone(), link.operator.freeze(barrier)?));
         }
         Ok(FrozenChain { operators })
     }
@@ -124,6 +125,11 @@ impl Chain {
     /// A checkpoint will never complete.
     pub fn notify_aborted(&mut self, checkpoint: CheckpointId) -> Result<(), TaskError> {
         self.links.iter_mut().try_for_each(|link| link.operator.notify_aborted(checkpoint))
+    }
+
+    /// A complete checkpoint is no longer kept.
+    pub fn notify_subsumed(&mut self, checkpoint: CheckpointId) -> Result<(), TaskError> {
+        self.links.iter_mut().try_for_each(|link| link.operator.notify_subsumed(checkpoint))
     }
 
     /// When [`Chain::on_timer`] is to be called, on the clock that never goes backwards.

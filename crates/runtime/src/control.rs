@@ -25,6 +25,8 @@ pub enum Control {
     Complete(CheckpointId),
     /// A checkpoint will never complete.
     Aborted(CheckpointId),
+    /// A complete checkpoint is no longer kept.
+    Subsumed(CheckpointId),
     /// To a source: a split to read, serialised.
     AddSplit(Bytes),
     /// To a source: there will be no more splits.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use highwater_state_api::{BoxedError, Key};
 use highwater_stream_api::{
-    ByReference, ByValue, Collector, Data, KeySelector, KeyedProcessFunction, Sink, WatermarkStrategy,
+    ByReference, ByValue, Collector, Data, KeySelector, KeyedProcessFunction, ProcessFunction, Sink, WatermarkStrategy,
 };
 
-use crate::operators::{FlatMapOperator, KeyedProcessOperator, TimestampsOperator};
+use crate::operators::{FlatMapOperator, KeyedProcessOperator, ProcessOperator, TimestampsOperator};
 use crate::plan::{Input, Node, NodeId, NodeKind, Plan};
 
 /// A stream of records of type `T`. Used more than once, it goes to every use.
@@ -70,6 +70,17 @@ impl<T: Data> DataStream<T> {
         function: impl FnMut(T, &mut Collector<U>) -> Result<(), BoxedError> + Clone + Send + Sync + 'static,
     ) -> DataStream<U> {
         self.then(NodeKind::operator("flat-map", move || Box::new(FlatMapOperator::<T, U, _>::new(function.clone()))))
+    }
+
+    /// Calls a function with state that belongs to the subtask for each record. `function` makes one for each subtask in
+    /// every attempt.
+    ///
+    /// The operator has state and therefore needs a [`DataStream::uid`].
+    pub fn process<F>(&self, function: impl Fn() -> F + Clone + Send + Sync + 'static) -> DataStream<F::Out>
+    where
+        F: ProcessFunction<T>,
+    {
+        self.then(NodeKind::with_state("process", move || Box::new(ProcessOperator::<T, F>::new(function()))))
     }
 
     /// Reads the event time of each record, in milliseconds since the epoch. Records are expected in order of time.
@@ -143,7 +154,7 @@ impl<T: Data, S: KeySelector<T>> KeyedStream<T, S> {
         F: KeyedProcessFunction<S::Key, T>,
     {
         let selector = self.selector.clone();
-        let kind = NodeKind::keyed("process", move || {
+        let kind = NodeKind::with_state("process", move || {
             Box::new(KeyedProcessOperator::<T, S, F>::new(selector.clone(), function()))
         });
         let input = Input::hash::<T, S>(self.node, self.selector.clone());

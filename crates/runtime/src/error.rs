@@ -89,7 +89,10 @@ fn is_mistake(error: &StateError) -> bool {
         StateError::Unbound
             | StateError::ForeignHandle
             | StateError::NotKeyed { .. }
+            | StateError::NotTaken { .. }
             | StateError::BlankName { .. }
+            | StateError::ReservedName { .. }
+            | StateError::OtherRedistribution { .. }
             | StateError::OtherKind { .. }
             | StateError::OtherSchema { .. }
             | StateError::OtherType { .. }

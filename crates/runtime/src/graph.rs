@@ -4,14 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use highwater_checkpoint::{OperatorPlan, OperatorTarget, READER_SPLITS, RestoredSource, TaskPlan};
-use highwater_state_api::{BincodeSerializer, BoxedError, MaxParallelism, OperatorUid, Serializer, State};
+use highwater_checkpoint::{OperatorPlan, OperatorTarget, READER_SPLITS, TaskPlan};
+use highwater_state_api::{
+    BincodeSerializer, BoxedError, MaxParallelism, OperatorStateMeta, OperatorUid, Serializer, State,
+};
 use highwater_stream_api::{Sink, SinkStart, Source, SplitAssignment, SplitEnumerator};
 
 use crate::channel::{BatchDecoder, ChannelSender};
 use crate::operator::Operator;
-use crate::operators::{element_schema, other_schema};
+use crate::operators::connector_list;
 use crate::output::Output;
+use crate::read_share::RestoredSplits;
 
 /// Makes an operator for one subtask; called once for each subtask in every attempt.
 pub type OperatorFactory = Arc<dyn Fn(u32) -> Result<Box<dyn Operator>, BoxedError> + Send + Sync>;
@@ -148,7 +151,7 @@ pub trait AnySource: Send + Sync {
     fn create_enumerator(&self) -> Result<Box<dyn AnyEnumerator>, BoxedError>;
 
     /// The enumerator of a restored job. Refuses splits that were written with another schema.
-    fn restore_enumerator(&self, restored: &RestoredSource) -> Result<Box<dyn AnyEnumerator>, BoxedError>;
+    fn restore_enumerator(&self, restored: &RestoredSplits) -> Result<Box<dyn AnyEnumerator>, BoxedError>;
 }
 
 /// A split enumerator of any type; splits are serialised.
@@ -170,10 +173,10 @@ impl<S: Source> AnySource for ErasedSource<S> {
         Ok(Box::new(ErasedEnumerator(self.0.create_enumerator()?)))
     }
 
-    fn restore_enumerator(&self, restored: &RestoredSource) -> Result<Box<dyn AnyEnumerator>, BoxedError> {
-        let schema = element_schema::<S::Split>();
-        if let Some(other) = restored.split_schema.as_ref().filter(|existing| **existing != schema) {
-            return Err(other_schema(READER_SPLITS, other, schema).into());
+    fn restore_enumerator(&self, restored: &RestoredSplits) -> Result<Box<dyn AnyEnumerator>, BoxedError> {
+        let list = connector_list::<S::Split>(READER_SPLITS);
+        if let Some(schema) = &restored.schema {
+            OperatorStateMeta { element: schema.clone(), ..list.clone() }.check_usable_as(&list)?;
         }
         let mut enumerator = self.0.restore_enumerator(&restored.enumerator)?;
         let serializer = BincodeSerializer::default();

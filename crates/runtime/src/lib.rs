@@ -31,6 +31,7 @@ pub mod output;
 mod plan;
 mod prepare;
 mod random;
+pub mod read_share;
 pub mod restore;
 mod shell;
 mod snapshot;

@@ -139,6 +139,7 @@ impl Master {
                 self.tell_all(&Control::Aborted(checkpoint), orders);
                 self.open_gate(checkpoint, orders);
             }
+            Action::NotifySubsumed { checkpoint } => self.tell_all(&Control::Subsumed(checkpoint), orders),
             Action::Finished => orders.push(Order::End(MasterEnd::Finished)),
             Action::Fail(failure) => orders.push(Order::End(MasterEnd::CoordinatorFailed(failure))),
             work @ (Action::WriteMetadata { .. }

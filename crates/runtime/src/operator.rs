@@ -8,13 +8,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use highwater_checkpoint::OperatorSnapshot;
 use highwater_state_api::{
-    Attempt, CheckpointId, FrozenKeyedState, JobName, KeyGroup, KeyGroupRange, MaxParallelism, OperatorList,
-    OperatorUid, RowSettings, StateBackend, TableMeta,
+    Attempt, CheckpointId, FrozenKeyedState, FrozenOperatorState, FrozenRawKeyedState, JobName, KeyGroup,
+    KeyGroupRange, MaxParallelism, OperatorStateMeta, OperatorUid, RestoredElements, RowSettings, StateBackend,
+    StateError, TableMeta, operator_state,
 };
 use highwater_stream_api::Timestamp;
 
 use crate::TaskError;
 use crate::batch::AnyBatch;
+use crate::channel::Barrier;
 
 /// An operator of a chain.
 ///
@@ -49,8 +51,8 @@ pub trait Operator: Send {
         Ok(())
     }
 
-    /// Takes a snapshot: the synchronous part.
-    fn freeze(&mut self, checkpoint: CheckpointId) -> Result<FrozenOperator, FreezeError>;
+    /// Takes a snapshot for the checkpoint of `barrier`: the synchronous part.
+    fn freeze(&mut self, barrier: Barrier) -> Result<FrozenOperator, FreezeError>;
 
     /// A checkpoint is complete.
     fn notify_complete(&mut self, _checkpoint: CheckpointId, _now: Duration) -> Result<(), TaskError> {
@@ -59,6 +61,11 @@ pub trait Operator: Send {
 
     /// A checkpoint will never complete.
     fn notify_aborted(&mut self, _checkpoint: CheckpointId) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    /// A complete checkpoint is no longer kept: nothing will be restored from it.
+    fn notify_subsumed(&mut self, _checkpoint: CheckpointId) -> Result<(), TaskError> {
         Ok(())
     }
 
@@ -178,6 +185,9 @@ pub struct OperatorContext {
     pub row_settings: RowSettings,
     /// Time since a fixed instant, on a clock that never goes backwards.
     pub now: Duration,
+    /// The checkpoint that the job was started from, if the operator's task had state in it: the same for all operators of
+    /// a task, also for one that is new in it.
+    pub restored_checkpoint: Option<CheckpointId>,
     /// What is restored; `None` when the job starts from nothing or the operator had no part in the checkpoint.
     pub restored: Option<RestoredOperator>,
 }
@@ -196,8 +206,10 @@ pub struct RestoredOperator {
     pub checkpoint: CheckpointId,
     /// Keyed state, one entry for each old subtask that held some of it.
     pub keyed: Vec<RestoredKeyedState>,
-    /// Operator state.
-    pub lists: Vec<OperatorList>,
+    /// Raw keyed state, in ascending order of key group.
+    pub raw_keyed: Vec<(KeyGroup, Bytes)>,
+    /// Operator state: of every state of the operator what the subtask gets of it.
+    pub operator: Vec<RestoredOperatorState>,
     /// The operator's watermark.
     pub watermark: Timestamp,
     /// Every old subtask had been finished.
@@ -213,11 +225,43 @@ pub struct RestoredKeyedState {
     pub groups: Vec<(KeyGroup, Bytes)>,
 }
 
+/// What one subtask gets of one operator state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoredOperatorState {
+    /// The state.
+    pub meta: OperatorStateMeta,
+    /// The elements, in order.
+    pub elements: Vec<RestoredElements>,
+}
+
+impl RestoredOperatorState {
+    /// The serialised elements of a list, one by one.
+    pub fn serialized_elements(&self) -> impl Iterator<Item = Result<&[u8], StateError>> {
+        self.elements.iter().flat_map(|elements| operator_state::elements(&elements.content))
+    }
+}
+
+impl RestoredOperator {
+    /// The serialised elements of a list that an operator keeps by itself; none if there is no such list. Fails when they
+    /// were written with another schema.
+    pub fn serialized_elements(&self, meta: &OperatorStateMeta) -> Result<Vec<&[u8]>, StateError> {
+        let is_it = |state: &&RestoredOperatorState| !state.meta.is_broadcast() && state.meta.name == meta.name;
+        let Some(state) = self.operator.iter().find(is_it) else { return Ok(Vec::new()) };
+        state.meta.check_usable_as(meta)?;
+        state.serialized_elements().collect()
+    }
+}
+
 /// A snapshot of one operator that waits to be written.
+#[derive(Default)]
 pub struct FrozenOperator {
     /// Keyed state with the key groups it covers.
     pub keyed: Option<(KeyGroupRange, FrozenKeyedState)>,
-    /// The rest, with everything but the keyed state filled in.
+    /// Raw keyed state.
+    pub raw_keyed: Option<FrozenRawKeyedState>,
+    /// Operator state.
+    pub operator: Option<FrozenOperatorState>,
+    /// The rest, with everything but the state filled in.
     pub snapshot: OperatorSnapshot,
 }
 

@@ -122,7 +122,7 @@ impl NodeKind {
         Self::with(name, UidRule::Numbered, make)
     }
 
-    pub(crate) fn keyed(name: &'static str, make: impl Fn() -> Box<dyn Operator> + Send + Sync + 'static) -> Self {
+    pub(crate) fn with_state(name: &'static str, make: impl Fn() -> Box<dyn Operator> + Send + Sync + 'static) -> Self {
         Self::with(name, UidRule::Required, make)
     }
 

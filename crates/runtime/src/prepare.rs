@@ -12,10 +12,11 @@ use highwater_state_api::{
 use highwater_stream_api::SinkStart;
 
 use crate::JobError;
-use crate::graph::JobGraph;
+use crate::graph::{JobGraph, OperatorNode, TaskNode};
 use crate::master::Enumerators;
 use crate::operator::{OperatorContext, RestoredOperator};
-use crate::restore::{ClaimedJob, read_operator, restored_source};
+use crate::read_share::ShareReader;
+use crate::restore::ClaimedJob;
 
 /// What the subtasks are opened with.
 pub type Contexts = BTreeMap<SubtaskId, BTreeMap<OperatorUid, OperatorContext>>;
@@ -52,7 +53,7 @@ pub async fn prepare(preparation: &Preparation<'_>, claimed: &ClaimedJob) -> Res
             .map_err(|source| JobError::Restore { checkpoint: *checkpoint, source })?;
     }
     start_sinks(preparation, &claimed.start, restored)?;
-    let enumerators = create_enumerators(preparation.graph, restored)?;
+    let enumerators = create_enumerators(preparation, restored).await?;
     let contexts = read_contexts(preparation, claimed).await?;
     Ok(Prepared { enumerators, contexts })
 }
@@ -93,15 +94,21 @@ fn start_sinks(
     Ok(())
 }
 
-fn create_enumerators(
-    graph: &JobGraph,
+async fn create_enumerators(
+    preparation: &Preparation<'_>,
     restored: Option<&(CheckpointId, Assignment)>,
 ) -> Result<Enumerators, JobError> {
     let mut enumerators = Enumerators::new();
-    for (task, uid, source) in graph.sources() {
-        let state = restored.and_then(|(_, assignment)| restored_source(assignment, uid));
+    for (task, uid, source) in preparation.graph.sources() {
+        let state = restored.and_then(|(checkpoint, assignment)| {
+            let state = assignment.operators.get(uid)?.source.as_ref()?;
+            Some((*checkpoint, state))
+        });
         let enumerator = match state {
-            Some(state) => source.restore_enumerator(state),
+            Some((checkpoint, state)) => {
+                let splits = ShareReader::new(preparation.storage).read_source(state).await;
+                source.restore_enumerator(&splits.map_err(|error| restore_failed(checkpoint, error))?)
+            }
             None => source.create_enumerator(),
         };
         let enumerator = enumerator.map_err(|source| JobError::Start { operator: uid.to_string(), source })?;
@@ -114,10 +121,11 @@ fn create_enumerators(
 async fn read_contexts(preparation: &Preparation<'_>, claimed: &ClaimedJob) -> Result<Contexts, JobError> {
     let mut contexts = Contexts::new();
     for (task, node) in preparation.graph.tasks.iter().enumerate() {
-        for subtask in 0..node.parallelism {
-            let mut operators = BTreeMap::new();
-            for operator in &node.operators {
-                let uid = &operator.uid;
+        let restored_checkpoint = restored_checkpoint(node, claimed);
+        for operator in &node.operators {
+            let uid = &operator.uid;
+            let mut reader = ShareReader::new(preparation.storage);
+            for subtask in 0..node.parallelism {
                 let context = OperatorContext {
                     job: preparation.job.clone(),
                     attempt: claimed.start.attempt,
@@ -128,26 +136,32 @@ async fn read_contexts(preparation: &Preparation<'_>, claimed: &ClaimedJob) -> R
                     state_backend: preparation.state_backend.clone(),
                     row_settings: preparation.row_settings,
                     now: preparation.now,
-                    restored: read_share(preparation.storage, claimed, uid, subtask).await?,
+                    restored_checkpoint,
+                    restored: read_share(&mut reader, claimed, uid, subtask).await?,
                 };
-                operators.insert(uid.clone(), context);
+                contexts.entry(SubtaskId { task: task as u32, subtask }).or_default().insert(uid.clone(), context);
             }
-            contexts.insert(SubtaskId { task: task as u32, subtask }, operators);
         }
     }
     Ok(contexts)
 }
 
+/// The checkpoint that a task counts as restored from: it has to have had state in it.
+fn restored_checkpoint(task: &TaskNode, claimed: &ClaimedJob) -> Option<CheckpointId> {
+    let (checkpoint, assignment) = claimed.restored.as_ref()?;
+    let had_state = |operator: &OperatorNode| assignment.operators.get(&operator.uid).is_some_and(|it| it.has_state);
+    task.operators.iter().any(had_state).then_some(*checkpoint)
+}
+
 async fn read_share(
-    storage: &dyn CheckpointStorage,
+    reader: &mut ShareReader<'_>,
     claimed: &ClaimedJob,
     uid: &OperatorUid,
     subtask: u32,
 ) -> Result<Option<RestoredOperator>, JobError> {
     let Some((checkpoint, assignment)) = &claimed.restored else { return Ok(None) };
     let Some(state) = assignment.operators.get(uid) else { return Ok(None) };
-    let share = &state.subtasks[subtask as usize];
-    let read = read_operator(storage, *checkpoint, share, state.finished).await;
+    let read = reader.read_subtask(*checkpoint, &state.subtasks[subtask as usize], state.finished).await;
     Ok(Some(read.map_err(|error| restore_failed(*checkpoint, error))?))
 }
 

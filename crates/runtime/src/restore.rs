@@ -7,18 +7,15 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use highwater_checkpoint::{
-    Assignment, AttemptStart, CheckpointMetadata, LogRecord, LogView, OperatorTarget, RestoredSource, RestoredSubtask,
-    claim_record, decode_log_record, decode_metadata, encode_log_record, orphaned_checkpoints, paths, redistribute,
-    successors,
+    Assignment, AttemptStart, CheckpointMetadata, LogRecord, LogView, OperatorTarget, claim_record, decode_log_record,
+    decode_metadata, encode_log_record, orphaned_checkpoints, paths, redistribute, successors,
 };
 use highwater_state_api::{
-    BoxedError, CheckpointId, CheckpointStorage, JobName, KeyedStateHandle, MaxParallelism, ObjectPath, OperatorUid,
-    StateHandle, StorageError, check, read_state,
+    BoxedError, CheckpointId, CheckpointStorage, JobName, MaxParallelism, ObjectPath, OperatorUid, StateHandle,
+    StorageError, read_state,
 };
-use highwater_stream_api::Timestamp;
 
 use crate::JobError;
-use crate::operator::{RestoredKeyedState, RestoredOperator};
 
 /// How often a claim is tried when others claim the job at the same time.
 const CLAIM_TRIES_MAX: u32 = 20;
@@ -226,64 +223,6 @@ async fn read_metadata(
 ) -> Result<CheckpointMetadata, ReadMetadataError> {
     let bytes = read_state(storage, handle).await?;
     Ok(decode_metadata(&bytes)?)
-}
-
-/// Reads the share of one subtask in the state of its operator.
-pub async fn read_operator(
-    storage: &dyn CheckpointStorage,
-    checkpoint: CheckpointId,
-    subtask: &RestoredSubtask,
-    finished: bool,
-) -> Result<RestoredOperator, StorageError> {
-    let mut keyed = Vec::with_capacity(subtask.keyed.len());
-    for handle in &subtask.keyed {
-        keyed.push(read_keyed(storage, handle).await?);
-    }
-    let watermark = subtask.watermark.map_or(Timestamp::MIN, Timestamp::from_raw);
-    Ok(RestoredOperator { checkpoint, keyed, lists: subtask.lists.clone(), watermark, finished })
-}
-
-async fn read_keyed(
-    storage: &dyn CheckpointStorage,
-    handle: &KeyedStateHandle,
-) -> Result<RestoredKeyedState, StorageError> {
-    let tables = handle.tables.clone();
-    let (Some(first), Some(last)) = (handle.parts.first(), handle.parts.last()) else {
-        return Ok(RestoredKeyedState { tables, groups: Vec::new() });
-    };
-    // Key groups are written in ascending order, so that those of a range lie side by side: one read gets them all.
-    let length = last.offset + last.length - first.offset;
-    let (bytes, path) = match &handle.state {
-        StateHandle::Object { path, .. } => (storage.read_range(path, first.offset, length).await?, path.clone()),
-        inline => {
-            let path = ObjectPath::new(["_metadata"]);
-            let bytes = read_state(storage, inline).await?;
-            let end = (first.offset + length) as usize;
-            if bytes.len() < end {
-                let (expected, found) = (format!("{end} bytes"), format!("{} bytes", bytes.len()));
-                return Err(StorageError::Corrupt { path, expected, found });
-            }
-            (bytes.slice(first.offset as usize..end), path)
-        }
-    };
-    let mut groups = Vec::with_capacity(handle.parts.len());
-    for part in &handle.parts {
-        let start = (part.offset - first.offset) as usize;
-        let end = start + part.length as usize;
-        if end > bytes.len() {
-            let (expected, found) = (format!("{end} bytes"), format!("{} bytes", bytes.len()));
-            return Err(StorageError::Corrupt { path, expected, found });
-        }
-        let stream = bytes.slice(start..end);
-        check(&path, &stream, part.length, part.checksum)?;
-        groups.push((part.group, stream));
-    }
-    Ok(RestoredKeyedState { tables, groups })
-}
-
-/// What a source's enumerator gets back.
-pub fn restored_source<'a>(assignment: &'a Assignment, uid: &OperatorUid) -> Option<&'a RestoredSource> {
-    assignment.operators.get(uid)?.source.as_ref()
 }
 
 #[cfg(test)]

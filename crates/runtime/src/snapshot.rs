@@ -1,15 +1,18 @@
 //! The asynchronous half of a snapshot: writes what was frozen and reports to the coordinator.
 
 use bytes::Bytes;
+use highwater_checkpoint::paths::StateObject;
 use highwater_checkpoint::{Acknowledgement, Decline, DeclineReason, OperatorSnapshot, SubtaskSnapshot, paths};
 use highwater_state_api::{
-    Attempt, BoxedError, CheckpointId, CheckpointStorage, Checksum, FrozenKeyedState, JobName, KeyGroupPart,
-    KeyGroupRange, KeyedStateHandle, ObjectPath, OperatorUid, StateHandle, SubtaskId, canonical,
+    Attempt, CheckpointId, CheckpointStateOutputStream, CheckpointStorage, CheckpointStreamFactory, Checksum,
+    FrozenKeyedState, JobName, KeyGroupPart, KeyGroupRange, KeyedStateHandle, OperatorStateHandle, OperatorUid,
+    RawKeyedStateHandle, StateError, StateHandle, StorageError, SubtaskId, canonical,
 };
 
 use crate::chain::FrozenChain;
 use crate::control::Report;
 use crate::error::chain_of;
+use crate::operator::FrozenOperator;
 
 /// A snapshot of one subtask that is to be written. Owns all it needs: it may run anywhere, or be dropped.
 pub struct AsyncSnapshot {
@@ -49,17 +52,21 @@ impl AsyncSnapshot {
     /// folder, which is discarded as a whole.
     pub async fn write(self, storage: &dyn CheckpointStorage) -> Report {
         let Self { job, attempt, checkpoint, subtask, frozen } = self;
+        let folder = paths::checkpoint_folder(&job, attempt, checkpoint);
+        let streams = match CheckpointStreamFactory::new(storage, folder, storage.inline_bytes_max()) {
+            Ok(streams) => streams,
+            Err(error) => {
+                let (reason, message) = (DeclineReason::AsyncFailed, error.to_string());
+                return Report::Declined(Decline { job, attempt, checkpoint, subtask, reason, message });
+            }
+        };
         let mut operators = Vec::with_capacity(frozen.operators.len());
         for (uid, operator) in frozen.operators {
-            let keyed = match operator.keyed {
-                None => Ok(None),
-                Some((range, keyed)) => {
-                    let path = paths::state_object(&job, attempt, checkpoint, &uid, subtask.subtask);
-                    write_keyed(keyed, range, &path, storage).await.map(Some)
-                }
+            let object = |object: StateObject| {
+                streams.create_checkpoint_state_output_stream(&object.name(&uid, subtask.subtask))
             };
-            match keyed {
-                Ok(keyed) => operators.push((uid, OperatorSnapshot { keyed, ..operator.snapshot })),
+            match write_operator(operator, object).await {
+                Ok(snapshot) => operators.push((uid, snapshot)),
                 Err(error) => {
                     let message = describe(&uid, &error);
                     let reason = DeclineReason::AsyncFailed;
@@ -72,52 +79,56 @@ impl AsyncSnapshot {
     }
 }
 
-fn describe(uid: &OperatorUid, error: &BoxedError) -> String {
-    format!("the state of operator {uid} could not be written: {}", chain_of(&**error))
+fn describe(uid: &OperatorUid, error: &StateError) -> String {
+    format!("the state of operator {uid} could not be written: {}", chain_of(error))
 }
 
-/// Writes the keyed state of one operator subtask to `path`, key group by key group, or keeps it inline when it is
-/// small.
+/// Writes the state of one operator subtask, each kind of it to a stream of its own that `object` makes.
+async fn write_operator<'s>(
+    frozen: FrozenOperator,
+    object: impl Fn(StateObject) -> CheckpointStateOutputStream<'s>,
+) -> Result<OperatorSnapshot, StateError> {
+    let FrozenOperator { keyed, raw_keyed, operator, mut snapshot } = frozen;
+    if let Some((range, keyed)) = keyed {
+        snapshot.keyed = Some(write_keyed(keyed, range, object(StateObject::Keyed)).await?);
+    }
+    if let Some(raw) = raw_keyed {
+        let (range, mut stream) = (raw.range, object(StateObject::RawKeyed));
+        let parts = raw.write(&mut stream).await?;
+        snapshot.raw_keyed = Some(RawKeyedStateHandle { range, parts, state: close(stream).await? });
+    }
+    if let Some(operator) = operator {
+        let mut stream = object(StateObject::Operator);
+        let parts = operator.write(&mut stream).await?;
+        snapshot.operator = Some(OperatorStateHandle { parts, state: close(stream).await? });
+    }
+    Ok(snapshot)
+}
+
+/// Writes keyed state, key group by key group.
 async fn write_keyed(
     mut frozen: FrozenKeyedState,
     range: KeyGroupRange,
-    path: &ObjectPath,
-    storage: &dyn CheckpointStorage,
-) -> Result<KeyedStateHandle, BoxedError> {
-    let inline_bytes_max = storage.inline_bytes_max();
+    mut stream: CheckpointStateOutputStream<'_>,
+) -> Result<KeyedStateHandle, StateError> {
     let mut parts = Vec::new();
-    let mut upload = None;
-    let mut offset = 0u64;
-    // Bytes that are not written yet: everything as long as it may become an inline handle, then at most a chunk.
-    let mut buffer = Vec::new();
     for group in range.iter() {
-        let start = buffer.len();
-        canonical::write_key_group(&mut *frozen.content, group, &mut buffer)?;
-        let length = (buffer.len() - start) as u64;
-        if length == 0 {
+        let mut bytes = Vec::new();
+        canonical::write_key_group(&mut *frozen.content, group, &mut bytes)?;
+        if bytes.is_empty() {
             continue;
         }
-        parts.push(KeyGroupPart { group, offset, length, checksum: Checksum::of(&buffer[start..]) });
-        offset += length;
-        if buffer.len() as u64 > inline_bytes_max {
-            if upload.is_none() {
-                upload = Some(storage.create(path).await?);
-            }
-            if let Some(upload) = &mut upload {
-                upload.write(Bytes::from(std::mem::take(&mut buffer))).await?;
-            }
-        }
+        let (offset, length, checksum) = (stream.position(), bytes.len() as u64, Checksum::of(&bytes));
+        parts.push(KeyGroupPart { group, offset, length, checksum });
+        stream.write(Bytes::from(bytes)).await?;
     }
-    let state = match upload {
-        None => StateHandle::Inline(Bytes::from(buffer)),
-        Some(mut upload) => {
-            if !buffer.is_empty() {
-                upload.write(Bytes::from(buffer)).await?;
-            }
-            upload.finish().await?
-        }
-    };
-    Ok(KeyedStateHandle { range, tables: frozen.tables, parts, state })
+    Ok(KeyedStateHandle { range, tables: frozen.tables, parts, state: close(stream).await? })
+}
+
+/// The state that a stream became, which may be nothing: there is state, and it is empty.
+async fn close(stream: CheckpointStateOutputStream<'_>) -> Result<StateHandle, StorageError> {
+    let handle = stream.close_and_get_handle().await?;
+    Ok(handle.unwrap_or_else(|| StateHandle::Inline(Bytes::new())))
 }
 
 #[cfg(test)]

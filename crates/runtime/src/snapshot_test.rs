@@ -1,7 +1,7 @@
 //! Which state becomes an object of its own, and which travels in the metadata.
 
 use highwater_state_api::{
-    At, Entry, EntryVisitor, FrozenState, INLINE_BYTES_MAX, KeyGroup, MaxParallelism, StateError, TableId,
+    At, Entry, EntryVisitor, FrozenState, INLINE_BYTES_MAX, KeyGroup, MaxParallelism, ObjectPath, StateError, TableId,
 };
 use highwater_state_backend_memory::MemoryCheckpointStorage;
 use pollster::block_on;
@@ -26,11 +26,13 @@ impl FrozenState for Values {
 /// What is written of values of these sizes, one in each key group.
 fn written(sizes: &[usize]) -> (KeyedStateHandle, Vec<ObjectPath>) {
     let storage = MemoryCheckpointStorage::new();
-    let path = ObjectPath::new(["job", "chk-1-1", "sum-0"]);
+    let folder = ObjectPath::new(["job", "chk-1-1"]);
+    let streams = CheckpointStreamFactory::new(&storage, folder, storage.inline_bytes_max()).unwrap();
+    let stream = streams.create_checkpoint_state_output_stream("sum-0");
     let groups = MaxParallelism::new(8).unwrap().all();
     let content = Box::new(Values(groups.iter().zip(sizes.iter().copied()).collect()));
     let frozen = FrozenKeyedState { tables: Vec::new(), content };
-    let handle = block_on(write_keyed(frozen, groups, &path, &storage)).unwrap();
+    let handle = block_on(write_keyed(frozen, groups, stream)).unwrap();
     let objects = block_on(storage.list(&ObjectPath::new(["job"]))).unwrap();
     (handle, objects)
 }

@@ -297,6 +297,7 @@ impl Subtask {
                 }
                 self.align(AlignerEvent::Aborted { checkpoint }, now)?;
             }
+            Control::Subsumed(checkpoint) => self.parts.chain.notify_subsumed(checkpoint)?,
             Control::AddSplit(split) => {
                 self.waits_for_split = false;
                 if let Some(source) = self.parts.chain.as_source() {
@@ -358,7 +359,7 @@ impl Subtask {
         let SubtaskParts { chain, outputs, control, waker, .. } = &mut self.parts;
         chain.prepare_snapshot(checkpoint, &limits(control, waker, now, usize::MAX), outputs)?;
         outputs.barrier(barrier);
-        match chain.freeze(checkpoint) {
+        match chain.freeze(barrier) {
             Ok(frozen) => {
                 self.parts.metrics.frozen(checkpoint);
                 let SubtaskParts { job, attempt, id, .. } = &self.parts;

@@ -91,6 +91,7 @@ impl Fixture {
             state_backend: Arc::new(HeapStateBackend::new()),
             row_settings: RowSettings { cached_rows_max: 0, hash_seed: 1 },
             now: Duration::ZERO,
+            restored_checkpoint: None,
             restored: None,
         };
         subtask.open(|_| context.clone()).unwrap();

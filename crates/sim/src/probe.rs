@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use highwater_runtime::TaskError;
 use highwater_runtime::batch::{AnyBatch, Batch};
+use highwater_runtime::channel::Barrier;
 use highwater_runtime::operator::{
     FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran, SourceControl,
 };
@@ -128,14 +129,15 @@ impl Operator for Probe {
         self.inner.prepare_snapshot(checkpoint)
     }
 
-    fn freeze(&mut self, checkpoint: CheckpointId) -> Result<FrozenOperator, FreezeError> {
+    fn freeze(&mut self, barrier: Barrier) -> Result<FrozenOperator, FreezeError> {
+        let checkpoint = barrier.checkpoint;
         // What was accepted and not yet worked on is not before the snapshot.
         let taken = self.inner.counts().records_in as usize;
         self.note(|seen| {
             seen.frozen.insert(checkpoint, (taken, seen.put.len()));
         });
         self.witness.lock().fresh.push(checkpoint);
-        self.inner.freeze(checkpoint)
+        self.inner.freeze(barrier)
     }
 
     fn notify_complete(&mut self, checkpoint: CheckpointId, now: Duration) -> Result<(), TaskError> {
@@ -144,6 +146,10 @@ impl Operator for Probe {
 
     fn notify_aborted(&mut self, checkpoint: CheckpointId) -> Result<(), TaskError> {
         self.inner.notify_aborted(checkpoint)
+    }
+
+    fn notify_subsumed(&mut self, checkpoint: CheckpointId) -> Result<(), TaskError> {
+        self.inner.notify_subsumed(checkpoint)
     }
 
     fn next_timer(&self) -> Option<Duration> {

@@ -177,7 +177,7 @@ impl Slot {
     /// A message is on its way to it.
     pub(crate) fn send(&mut self, message: Control) {
         match message {
-            Control::Complete(_) | Control::Aborted(_) => self.notices.push(message),
+            Control::Complete(_) | Control::Aborted(_) | Control::Subsumed(_) => self.notices.push(message),
             _ => self.orders.push_back(message),
         }
     }

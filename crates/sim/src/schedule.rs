@@ -259,6 +259,7 @@ impl World {
             Control::Trigger { .. } => (self.faults.lost_trigger, "lost: triggers"),
             Control::Complete(_) => (self.faults.lost_notice, "lost: complete"),
             Control::Aborted(_) => (self.faults.lost_notice, "lost: aborted"),
+            Control::Subsumed(_) => (self.faults.lost_notice, "lost: subsumed"),
             _ => (0, ""),
         };
         let what = describe_control(&message);
@@ -355,6 +356,7 @@ fn describe_control(message: &Control) -> String {
         Control::Trigger { checkpoint, .. } => format!("take checkpoint {checkpoint}"),
         Control::Complete(checkpoint) => format!("checkpoint {checkpoint} is complete"),
         Control::Aborted(checkpoint) => format!("checkpoint {checkpoint} will never complete"),
+        Control::Subsumed(checkpoint) => format!("checkpoint {checkpoint} is subsumed"),
         Control::AddSplit(_) => "read another split".to_owned(),
         Control::NoMoreSplits => "there are no more splits".to_owned(),
         Control::Cancel => "stop".to_owned(),

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use highwater_checkpoint::{CheckpointMetadata, OperatorState, READER_SPLITS, decode_metadata};
 use highwater_state_api::{
     BincodeSerializer, BoxedError, CheckpointId, KeyedStateHandle, ObjectPath, Serializer, StateHandle, canonical,
-    check,
+    check, operator_state,
 };
 
-use crate::job::{COUNT_STATE, COUNTER, SINK, SOURCE, Split, Transaction, read_enumerator};
+use crate::job::{COUNT_STATE, COUNTER, KEYS_STATE, SINK, SOURCE, Split, Transaction, read_enumerator};
 use crate::storage::SimStorage;
 
 /// What a complete checkpoint says.
@@ -17,6 +17,8 @@ pub(crate) struct CheckpointView {
     pub positions: BTreeMap<u32, u32>,
     /// The count of each key.
     pub counts: BTreeMap<u32, u64>,
+    /// The same from operator state: how often each key is in the counters' lists.
+    pub keys: BTreeMap<u32, u64>,
     /// The transactions that are not known to be committed.
     pub transactions: Vec<Transaction>,
 }
@@ -52,18 +54,19 @@ impl CheckpointView {
             found.ok_or_else(|| BoxedError::from(format!("operator {uid} is not in the checkpoint")))
         };
         Ok(Self {
-            positions: positions(operator(SOURCE)?)?,
+            positions: positions(storage, operator(SOURCE)?)?,
             counts: counts(storage, operator(COUNTER)?)?,
-            transactions: transactions(operator(SINK)?)?,
+            keys: keys(storage, operator(COUNTER)?)?,
+            transactions: transactions(storage, operator(SINK)?)?,
         })
     }
 }
 
-fn positions(source: &OperatorState) -> Result<BTreeMap<u32, u32>, BoxedError> {
+fn positions(storage: &SimStorage, source: &OperatorState) -> Result<BTreeMap<u32, u32>, BoxedError> {
     let enumerator = source.enumerator.as_ref().ok_or("the source has no enumerator state")?;
     let mut splits = read_enumerator(enumerator)?;
-    for element in elements(source, READER_SPLITS) {
-        let split: Split = BincodeSerializer::default().deserialize(element)?;
+    for element in elements(storage, source, READER_SPLITS)? {
+        let split: Split = BincodeSerializer::default().deserialize(&element)?;
         splits.push(split);
     }
     let mut positions = BTreeMap::new();
@@ -75,18 +78,38 @@ fn positions(source: &OperatorState) -> Result<BTreeMap<u32, u32>, BoxedError> {
     Ok(positions)
 }
 
-fn transactions(sink: &OperatorState) -> Result<Vec<Transaction>, BoxedError> {
+fn transactions(storage: &SimStorage, sink: &OperatorState) -> Result<Vec<Transaction>, BoxedError> {
     let serializer = BincodeSerializer::default();
-    let read = |element: &bytes::Bytes| {
-        let (_, transaction): (CheckpointId, Transaction) = serializer.deserialize(element)?;
+    let read = |element: Vec<u8>| {
+        let (_, transaction): (CheckpointId, Transaction) = serializer.deserialize(&element)?;
         Ok(transaction)
     };
-    elements(sink, "_sink_transactions").map(read).collect()
+    elements(storage, sink, "_sink_transactions")?.into_iter().map(read).collect()
 }
 
-fn elements<'a>(operator: &'a OperatorState, name: &'a str) -> impl Iterator<Item = &'a bytes::Bytes> {
-    let lists = operator.subtasks.iter().flat_map(|snapshot| &snapshot.lists);
-    lists.filter(move |list| list.name == name).flat_map(|list| &list.elements)
+/// The elements of a list in all subtasks.
+fn elements(storage: &SimStorage, operator: &OperatorState, name: &str) -> Result<Vec<Vec<u8>>, BoxedError> {
+    let mut found = Vec::new();
+    for handle in operator.subtasks.iter().filter_map(|snapshot| snapshot.operator.as_ref()) {
+        let content = read_handle(storage, &handle.state)?;
+        for part in handle.parts.iter().filter(|part| part.meta.name == name) {
+            let bytes = &content[part.offset as usize..(part.offset + part.length) as usize];
+            check(&ObjectPath::new(["part"]), bytes, part.length, part.checksum)?;
+            for element in operator_state::elements(bytes) {
+                found.push(element?.to_vec());
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn keys(storage: &SimStorage, counter: &OperatorState) -> Result<BTreeMap<u32, u64>, BoxedError> {
+    let mut keys = BTreeMap::new();
+    for element in elements(storage, counter, KEYS_STATE)? {
+        let key: u32 = BincodeSerializer::default().deserialize(&element)?;
+        *keys.entry(key).or_default() += 1;
+    }
+    Ok(keys)
 }
 
 fn counts(storage: &SimStorage, counter: &OperatorState) -> Result<BTreeMap<u32, u64>, BoxedError> {

@@ -49,17 +49,29 @@ pub enum StateError {
         #[source]
         source: crate::BoxedError,
     },
-    /// Keyed state was registered in an operator that has no key.
-    #[error("state {state:?} is keyed, and operator {operator:?} is not on a keyed stream: put a `key_by` before it")]
+    /// Keyed state was asked for in an operator that has no key.
+    #[error("{asked_for} needs a key, and operator {operator:?} is not on a keyed stream: put a `key_by` before it")]
     NotKeyed {
-        /// The state.
-        state: String,
+        /// What was asked for.
+        asked_for: String,
         /// The operator.
         operator: String,
+    },
+    /// An operator was given state that it cannot take: another kind of operator had its uid.
+    #[error("the checkpoint has state under this uid that the operator cannot take: {}; was the uid another operator's?", states.join(", "))]
+    NotTaken {
+        /// The states.
+        states: Vec<String>,
     },
     /// The name is empty or blank.
     #[error("{name:?} is not a name for a state: it is blank")]
     BlankName {
+        /// The name.
+        name: String,
+    },
+    /// The name is one that the house uses itself.
+    #[error("{name:?} is not a name for a state: it is used for raw operator state")]
+    ReservedName {
         /// The name.
         name: String,
     },
@@ -72,6 +84,16 @@ pub enum StateError {
         existing: crate::StateKind,
         /// The kind asked for.
         requested: crate::StateKind,
+    },
+    /// A name is already taken by operator state that is handed out in another way.
+    #[error("state {state:?} is registered or restored as {existing} and cannot be used as {requested}")]
+    OtherRedistribution {
+        /// The state.
+        state: String,
+        /// How it is handed out so far.
+        existing: crate::Redistribution,
+        /// How it was asked for.
+        requested: crate::Redistribution,
     },
     /// A name is already taken by a state of another type, or was restored with another schema.
     #[error("state {state:?}: the {part} has schema {requested}, but the existing state was written with {existing}")]

@@ -1,27 +1,144 @@
 //! Hooks of functions that keep state: initialisation, snapshots and notifications.
 
-use crate::{CheckpointId, KeyedStateStore, StateError};
+use crate::{
+    CheckpointId, KeyGroupStatePartitionStreamProvider, KeyedStateCheckpointOutputStream, KeyedStateStore,
+    ListStateDescriptor, OperatorCx, OperatorListState, OperatorStateCheckpointOutputStream, OperatorStateStore, State,
+    StateError, StatePartitionStreamProvider,
+};
+
+/// The error of user code.
+pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A function that keeps state.
+pub trait CheckpointedFunction {
+    /// Called once in every attempt, before the first record, whether there is restored state or not: gets the state
+    /// handles, and may already read and change operator state. An error ends the attempt.
+    fn initialize_state(&mut self, cx: &mut dyn FunctionInitializationContext) -> Result<(), BoxedError>;
+
+    /// Called in the synchronous part of every snapshot, on the task's thread, before the state is frozen: what is
+    /// written to state here belongs to the snapshot. Every record before the barrier has been processed. An error
+    /// declines the checkpoint, and the job goes on.
+    fn snapshot_state(&mut self, cx: &mut dyn FunctionSnapshotContext) -> Result<(), BoxedError>;
+}
+
+/// Hears what became of checkpoints. An error of a notification ends the attempt.
+///
+/// All notifications are best effort: one may be lost, and a later one stands for it. The subtask that is notified need
+/// not have taken part in the checkpoint.
+pub trait CheckpointListener {
+    /// A checkpoint is complete: the job will not go back behind it. Ids increase; none is reported that is not newer than
+    /// the one that the attempt was restored from.
+    fn notify_checkpoint_complete(&mut self, _checkpoint: CheckpointId) -> Result<(), BoxedError> {
+        Ok(())
+    }
+
+    /// A checkpoint of which this subtask has a snapshot will never complete.
+    fn notify_checkpoint_aborted(&mut self, _checkpoint: CheckpointId) -> Result<(), BoxedError> {
+        Ok(())
+    }
+
+    /// A complete checkpoint is no longer kept, because newer ones are: nothing will be restored from it.
+    fn notify_checkpoint_subsumed(&mut self, _checkpoint: CheckpointId) -> Result<(), BoxedError> {
+        Ok(())
+    }
+}
 
 /// What a function sees while it is initialised, before its first record.
-pub trait FunctionInitializationContext {
-    /// Whether the task was started from a checkpoint in which it took part. Also true for a subtask whose share of
-    /// the restored state is empty.
+pub trait FunctionInitializationContext: OperatorCx {
+    /// Whether the task of this operator had state in the checkpoint that the job was started from. Also true for a
+    /// subtask whose share of it is empty, and for an operator that is new in the task; false for the operators of a task
+    /// that is new or had no state, although the job was restored.
     fn is_restored(&self) -> bool {
         self.restored_checkpoint().is_some()
     }
 
-    /// The checkpoint that the task was started from.
+    /// The checkpoint that the task was started from, if it had state in it.
     fn restored_checkpoint(&self) -> Option<CheckpointId>;
 
-    /// The store of keyed state. Fails with [`StateError::NotKeyed`] where the stream has no key.
+    /// The store of keyed state. Where the stream has no key, the store refuses every state with [`StateError::NotKeyed`].
     fn keyed_state_store(&mut self) -> Result<&mut dyn KeyedStateStore, StateError>;
+
+    /// The store of operator state.
+    fn operator_state_store(&mut self) -> &mut dyn OperatorStateStore {
+        self.operator_state()
+    }
+
+    /// The partitions of raw operator state that this subtask is restored with, in order. As long as nobody asks for
+    /// them they go into every snapshot unchanged; from then on they are the function's to write again.
+    fn raw_operator_state_inputs(&mut self) -> Vec<StatePartitionStreamProvider>;
+
+    /// The raw keyed state of the key groups of this subtask, in ascending order; groups without any are left out.
+    /// As long as nobody asks for it, it goes into every snapshot unchanged; from then on it is the function's to write
+    /// again. Fails with [`StateError::NotKeyed`] where the stream has no key.
+    fn raw_keyed_state_inputs(&mut self) -> Result<Vec<KeyGroupStatePartitionStreamProvider>, StateError>;
 }
 
 /// What a function sees while a snapshot is taken.
-pub trait FunctionSnapshotContext {
+pub trait FunctionSnapshotContext: OperatorCx {
     /// The checkpoint that the snapshot belongs to.
     fn checkpoint(&self) -> CheckpointId;
+
+    /// When the checkpoint was triggered, on the wall clock of the coordinator, in milliseconds since the epoch: the same
+    /// for all subtasks.
+    fn checkpoint_timestamp_ms(&self) -> u64;
+
+    /// The stream for raw operator state. Made at the first call; every call in one snapshot gives the same one.
+    fn raw_operator_state_output(&mut self) -> &mut OperatorStateCheckpointOutputStream;
+
+    /// The stream for raw keyed state. Made at the first call; every call in one snapshot gives the same one. Fails with
+    /// [`StateError::NotKeyed`] where the stream has no key.
+    fn raw_keyed_state_output(&mut self) -> Result<&mut KeyedStateCheckpointOutputStream, StateError>;
 }
 
-/// The error of user code.
-pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
+/// Name of the split list in which a [`ListCheckpointed`] keeps its state.
+pub const LIST_CHECKPOINTED_STATE: &str = "_list_checkpointed";
+
+/// A function whose whole state is a list, of which it does not care which element comes to which subtask.
+///
+/// Wrapped in a [`ListCheckpointedFunction`] it is a [`CheckpointedFunction`].
+pub trait ListCheckpointed<T: State> {
+    /// The state, as a list. The elements are divided among the subtasks when the parallelism changes. An error declines
+    /// the checkpoint.
+    fn snapshot_state(&mut self, checkpoint: CheckpointId, timestamp_ms: u64) -> Result<Vec<T>, BoxedError>;
+
+    /// Called before the first record, only when the task is restored. The list may be empty: there may be more subtasks
+    /// than elements.
+    fn restore_state(&mut self, state: Vec<T>) -> Result<(), BoxedError>;
+}
+
+/// Makes a [`CheckpointedFunction`] of a [`ListCheckpointed`]: its list is a split list of operator state.
+#[derive(Debug, Clone, Default)]
+pub struct ListCheckpointedFunction<F, T> {
+    function: F,
+    list: OperatorListState<T>,
+}
+
+impl<F: ListCheckpointed<T>, T: State> ListCheckpointedFunction<F, T> {
+    /// Keeps the state of `function`.
+    pub fn new(function: F) -> Self {
+        Self { function, list: OperatorListState::default() }
+    }
+}
+
+impl<F, T> ListCheckpointedFunction<F, T> {
+    /// The function itself.
+    pub fn function_mut(&mut self) -> &mut F {
+        &mut self.function
+    }
+}
+
+impl<F: ListCheckpointed<T>, T: State> CheckpointedFunction for ListCheckpointedFunction<F, T> {
+    fn initialize_state(&mut self, cx: &mut dyn FunctionInitializationContext) -> Result<(), BoxedError> {
+        self.list = cx.operator_state_store().get_list_state(&ListStateDescriptor::new(LIST_CHECKPOINTED_STATE))?;
+        if cx.is_restored() {
+            let state = self.list.get(cx)?;
+            self.function.restore_state(state)?;
+        }
+        Ok(())
+    }
+
+    fn snapshot_state(&mut self, cx: &mut dyn FunctionSnapshotContext) -> Result<(), BoxedError> {
+        let state = self.function.snapshot_state(cx.checkpoint(), cx.checkpoint_timestamp_ms())?;
+        Ok(self.list.update(cx, state)?)
+    }
+}

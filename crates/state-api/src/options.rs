@@ -1,6 +1,6 @@
 //! The options that concern state: which backend, which storage, and how they behave.
 
-use crate::{ConfigOption, MemorySize, OptionDescription};
+use crate::{ConfigOption, INLINE_BYTES_MAX_LIMIT, MemorySize, OptionDescription};
 
 /// Which state backend keeps working state.
 pub const STATE_BACKEND: ConfigOption<String> =
@@ -24,7 +24,7 @@ pub const CHECKPOINT_DIRECTORY: ConfigOption<String> = ConfigOption::new(
 .with_deprecated_keys(&["state.checkpoints.dir", "state.backend.fs.checkpointdir"]);
 
 /// The largest inline threshold: what is inline is in the metadata, and that is read as a whole.
-pub const DATA_INLINE_THRESHOLD_MAX: MemorySize = MemorySize::from_bytes(1 << 20);
+pub const DATA_INLINE_THRESHOLD_MAX: MemorySize = MemorySize::from_bytes(INLINE_BYTES_MAX_LIMIT);
 
 /// State of up to this size is kept in the metadata of its checkpoint.
 pub const DATA_INLINE_THRESHOLD: ConfigOption<MemorySize> = ConfigOption::new(

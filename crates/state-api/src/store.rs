@@ -44,8 +44,8 @@ impl UnkeyedStateStore {
 
 impl KeyedStateStore for UnkeyedStateStore {
     fn register(&mut self, descriptor: &dyn AnyDescriptor) -> Result<Slot, StateError> {
-        let (state, operator) = (descriptor.name().to_owned(), self.operator.to_string());
-        Err(StateError::NotKeyed { state, operator })
+        let asked_for = format!("state {:?}", descriptor.name());
+        Err(StateError::NotKeyed { asked_for, operator: self.operator.to_string() })
     }
 
     fn backend_type(&self) -> &str {
@@ -117,7 +117,7 @@ mod tests {
         for error in errors {
             assert_eq!(
                 error.to_string(),
-                r#"state "total" is keyed, and operator "enrich" is not on a keyed stream: put a `key_by` before it"#
+                r#"state "total" needs a key, and operator "enrich" is not on a keyed stream: put a `key_by` before it"#
             );
             assert!(matches!(error, StateError::NotKeyed { .. }), "{error:?}");
         }

@@ -3,10 +3,11 @@
 use std::marker::PhantomData;
 
 use highwater_state_api::{
-    BoxedError, CheckpointId, FunctionInitializationContext, FunctionSnapshotContext, Key, KeyCx, KeyHash, KeyedState,
-    StateError,
+    BoxedError, Key, KeyCx, KeyHash, KeyedState, ListCheckpointed, ListCheckpointedFunction, OperatorCx, OperatorState,
+    State, StateError,
 };
 
+use crate::hooks::{hooks, hooks_of, list_checkpointed_hooks};
 use crate::{Collector, Data, Timestamp};
 
 /// A function on a keyed stream. One value serves all keys of a subtask; what differs by key is in state.
@@ -16,10 +17,7 @@ pub trait KeyedProcessFunction<K: Key, In: Data>: Send + 'static {
     /// What the function emits.
     type Out: Data;
 
-    /// Called once in every attempt, before the first record: gets the state handles.
-    fn initialize_state(&mut self, _cx: &mut dyn FunctionInitializationContext) -> Result<(), BoxedError> {
-        Ok(())
-    }
+    hooks!();
 
     /// Called for each record.
     fn process(
@@ -38,16 +36,11 @@ pub trait KeyedProcessFunction<K: Key, In: Data>: Send + 'static {
     ) -> Result<(), BoxedError> {
         Ok(())
     }
+}
 
-    /// Called in the synchronous part of every snapshot. An error declines the checkpoint.
-    fn snapshot_state(&mut self, _cx: &mut dyn FunctionSnapshotContext) -> Result<(), BoxedError> {
-        Ok(())
-    }
-
-    /// A checkpoint is complete. Best effort: a later one stands for a lost one.
-    fn notify_checkpoint_complete(&mut self, _checkpoint: CheckpointId) -> Result<(), BoxedError> {
-        Ok(())
-    }
+hooks_of! {
+    /// The hooks of a [`KeyedProcessFunction`], for those who run it.
+    KeyedProcessHooks<K: Key, In: Data> for KeyedProcessFunction<K, In>
 }
 
 /// Event-time timers of an operator keyed by `K`. Implemented by the runtime.
@@ -62,6 +55,7 @@ pub trait TimerRegistry<K> {
 /// What a keyed function sees while it works on a record or a timer.
 pub struct KeyedContext<'a, K> {
     state: &'a mut KeyedState,
+    operator: &'a mut OperatorState,
     timers: &'a mut dyn TimerRegistry<K>,
     timestamp: Timestamp,
     watermark: Timestamp,
@@ -73,12 +67,13 @@ impl<'a, K: Key> KeyedContext<'a, K> {
     /// Made by the runtime for each call; a key of type `K` must be current in `state`.
     pub fn new(
         state: &'a mut KeyedState,
+        operator: &'a mut OperatorState,
         timers: &'a mut dyn TimerRegistry<K>,
         timestamp: Timestamp,
         watermark: Timestamp,
         late_records: &'a mut u64,
     ) -> Self {
-        Self { state, timers, timestamp, watermark, late_records, of: PhantomData }
+        Self { state, operator, timers, timestamp, watermark, late_records, of: PhantomData }
     }
 
     /// The key of the record or timer at hand.
@@ -127,5 +122,42 @@ impl<'a, K: Key> KeyedContext<'a, K> {
 impl<K: Key> KeyCx for KeyedContext<'_, K> {
     fn keyed_state(&mut self) -> &mut KeyedState {
         self.state
+    }
+}
+
+/// State that belongs to the subtask, whatever the key: broadcast states, for instance.
+impl<K: Key> OperatorCx for KeyedContext<'_, K> {
+    fn operator_state(&mut self) -> &mut OperatorState {
+        self.operator
+    }
+}
+
+impl<K, In, F, T> KeyedProcessFunction<K, In> for ListCheckpointedFunction<F, T>
+where
+    K: Key,
+    In: Data,
+    F: KeyedProcessFunction<K, In> + ListCheckpointed<T>,
+    T: State,
+{
+    type Out = F::Out;
+
+    list_checkpointed_hooks!(KeyedProcessFunction<K, In>);
+
+    fn process(
+        &mut self,
+        record: In,
+        cx: &mut KeyedContext<'_, K>,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxedError> {
+        self.function_mut().process(record, cx, out)
+    }
+
+    fn on_timer(
+        &mut self,
+        timestamp: Timestamp,
+        cx: &mut KeyedContext<'_, K>,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxedError> {
+        self.function_mut().on_timer(timestamp, cx, out)
     }
 }

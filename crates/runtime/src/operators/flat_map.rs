@@ -2,13 +2,15 @@
 
 use std::marker::PhantomData;
 
-use highwater_state_api::{CheckpointId, OperatorUid};
+use highwater_state_api::OperatorUid;
 use highwater_stream_api::{BoxedError, Collector, Data, Timestamp};
 
 use super::input::Input;
 use super::progress::Progress;
+use super::refuse_other_state;
 use crate::TaskError;
 use crate::batch::{AnyBatch, Batch};
+use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
 
 /// Calls a function for each record.
@@ -47,6 +49,7 @@ where
     F: FnMut(In, &mut Collector<Out>) -> Result<(), BoxedError> + Send + 'static,
 {
     fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError> {
+        refuse_other_state(cx.restored.as_ref(), None, false).map_err(TaskError::state(&cx.uid))?;
         self.progress.restore(cx.restored.as_ref());
         self.uid = Some(cx.uid);
         Ok(())
@@ -87,8 +90,8 @@ where
         take_batch(&mut self.output)
     }
 
-    fn freeze(&mut self, _: CheckpointId) -> Result<FrozenOperator, FreezeError> {
-        Ok(FrozenOperator { keyed: None, snapshot: self.progress.snapshot() })
+    fn freeze(&mut self, _: Barrier) -> Result<FrozenOperator, FreezeError> {
+        Ok(FrozenOperator { snapshot: self.progress.snapshot(), ..FrozenOperator::default() })
     }
 
     fn counts(&self) -> OperatorCounts {

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_state_api::{
-    BincodeSerializer, CheckpointId, FunctionInitializationContext, FunctionSnapshotContext, KeyHasher,
-    KeyedBackendParameters, KeyedState, KeyedStateStore, SnapshotRequest, StateError,
+use highwater_state_api::{BincodeSerializer, CheckpointId, KeyHasher, KeyedBackendParameters, KeyedState, StateError};
+use highwater_stream_api::{
+    Collector, Data, KeySelector, KeyedContext, KeyedProcessFunction, KeyedProcessHooks, Timestamp,
 };
-use highwater_stream_api::{Collector, Data, KeySelector, KeyedContext, KeyedProcessFunction, Timestamp};
 
 use super::flat_map::take_batch;
+use super::function_state::FunctionState;
 use super::input::Input;
 use super::progress::Progress;
 use super::timers::EventTimeTimers;
 use crate::TaskError;
 use crate::batch::AnyBatch;
+use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
 
 /// Calls a keyed function for each record and for each timer that is due.
@@ -35,7 +36,7 @@ where
 
 /// What exists only once the operator is open.
 struct Opened<K> {
-    cx: OperatorContext,
+    function: FunctionState,
     state: KeyedState,
     timers: EventTimeTimers<K>,
 }
@@ -86,29 +87,14 @@ where
     S: KeySelector<In>,
     F: KeyedProcessFunction<S::Key, In>,
 {
-    fn open(&mut self, mut cx: OperatorContext) -> Result<(), TaskError> {
-        let failed = TaskError::state(&cx.uid);
+    fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError> {
         let (mut state, timers) = Self::open_state(&cx)
             .and_then(|mut state| EventTimeTimers::open(&mut state).map(|timers| (state, timers)))
-            .map_err(failed)?;
-        // The restored streams are in the state now; holding them on would hold their memory.
-        let restored = cx.restored.take();
-        self.progress.restore(restored.as_ref());
-        let checkpoint = restored.map(|restored| restored.checkpoint);
-        let mut initialization = Initialization { checkpoint, state: &mut state };
-        self.function
-            .initialize_state(&mut initialization)
-            .map_err(TaskError::user(&cx.uid, "initialise its state"))?;
-        for name in state.unregistered_states() {
-            tracing::warn!(
-                target: "highwater::job",
-                operator = %cx.uid,
-                subtask = cx.subtask,
-                state = name,
-                "the checkpoint has a state that the operator does not register: it is kept unread"
-            );
-        }
-        self.opened = Some(Opened { cx, state, timers });
+            .map_err(TaskError::state(&cx.uid))?;
+        self.progress.restore(cx.restored.as_ref());
+        let mut hooks = KeyedProcessHooks::new(&mut self.function);
+        let function = FunctionState::open(cx, &mut hooks, Some(&mut state))?;
+        self.opened = Some(Opened { function, state, timers });
         Ok(())
     }
 
@@ -119,14 +105,16 @@ where
             let hashes: Result<Vec<_>, _> =
                 self.input.rest().iter().map(|record| self.selector.hash(record, &mut self.hasher)).collect();
             *self.input.hashes_mut() =
-                hashes.map_err(|error| TaskError::state(&opened.cx.uid)(StateError::KeyHash(error)))?;
+                hashes.map_err(|error| TaskError::state(&opened.function.cx.uid)(StateError::KeyHash(error)))?;
         }
         let hashes = std::mem::take(self.input.hashes_mut());
-        self.selector.resolve(self.input.rest(), &hashes, &mut opened.state).map_err(TaskError::state(&opened.cx.uid))
+        self.selector
+            .resolve(self.input.rest(), &hashes, &mut opened.state)
+            .map_err(TaskError::state(&opened.function.cx.uid))
     }
 
     fn run(&mut self, limits: &Limits<'_>) -> Result<Ran, TaskError> {
-        let Opened { cx, state, timers } = opened(&mut self.opened);
+        let Opened { function: FunctionState { cx, operator, .. }, state, timers } = opened(&mut self.opened);
         let mut done = 0;
         while limits.allow(done, self.output.len()) {
             let index = self.input.taken();
@@ -135,6 +123,7 @@ where
             self.output.set_timestamp(timestamp);
             let mut context = KeyedContext::new(
                 state,
+                operator,
                 timers,
                 timestamp,
                 self.progress.watermark,
@@ -150,13 +139,14 @@ where
             return Ok(Ran::More);
         }
         state.end_batch().map_err(TaskError::state(&cx.uid))?;
+        operator.fold();
         Ok(Ran::Done)
     }
 
     fn advance(&mut self, watermark: Timestamp, limits: &Limits<'_>) -> Result<Ran, TaskError> {
         // What functions see while timers fire is the new watermark: a timer set at or before it fires in this sweep.
         self.progress.advance(watermark);
-        let Opened { cx, state, timers } = opened(&mut self.opened);
+        let Opened { function: FunctionState { cx, operator, .. }, state, timers } = opened(&mut self.opened);
         let mut done = 0;
         let ran = loop {
             if !limits.allow(done, self.output.len()) {
@@ -168,6 +158,7 @@ where
             self.output.set_timestamp(timestamp);
             let mut context = KeyedContext::new(
                 state,
+                operator,
                 timers,
                 timestamp,
                 self.progress.watermark,
@@ -195,26 +186,28 @@ where
         take_batch(&mut self.output)
     }
 
-    fn freeze(&mut self, checkpoint: CheckpointId) -> Result<FrozenOperator, FreezeError> {
-        let Opened { cx, state, .. } = opened(&mut self.opened);
-        self.function
-            .snapshot_state(&mut Snapshot { checkpoint })
-            .map_err(|source| FreezeError::Decline(TaskError::user(&cx.uid, "snapshot its state")(source)))?;
-        let frozen = state.freeze(&SnapshotRequest { checkpoint }).map_err(TaskError::state(&cx.uid))?;
-        Ok(FrozenOperator { keyed: Some((cx.key_groups(), frozen)), snapshot: self.progress.snapshot() })
+    fn freeze(&mut self, barrier: Barrier) -> Result<FrozenOperator, FreezeError> {
+        let Opened { function, state, .. } = opened(&mut self.opened);
+        let mut hooks = KeyedProcessHooks::new(&mut self.function);
+        function.freeze(barrier, &mut hooks, Some(state), self.progress.snapshot())
     }
 
     fn notify_complete(&mut self, checkpoint: CheckpointId, _: Duration) -> Result<(), TaskError> {
-        let Opened { cx, state, .. } = opened(&mut self.opened);
+        let Opened { function, state, .. } = opened(&mut self.opened);
         state.confirmed(checkpoint);
-        self.function
-            .notify_checkpoint_complete(checkpoint)
-            .map_err(TaskError::user(&cx.uid, "hear of a complete checkpoint"))
+        function.notify_complete(checkpoint, &mut KeyedProcessHooks::new(&mut self.function))
     }
 
     fn notify_aborted(&mut self, checkpoint: CheckpointId) -> Result<(), TaskError> {
-        opened(&mut self.opened).state.aborted(checkpoint);
-        Ok(())
+        let Opened { function, state, .. } = opened(&mut self.opened);
+        state.aborted(checkpoint);
+        function.notify_aborted(checkpoint, &mut KeyedProcessHooks::new(&mut self.function))
+    }
+
+    fn notify_subsumed(&mut self, checkpoint: CheckpointId) -> Result<(), TaskError> {
+        let Opened { function, state, .. } = opened(&mut self.opened);
+        state.subsumed(checkpoint);
+        function.notify_subsumed(checkpoint, &mut KeyedProcessHooks::new(&mut self.function))
     }
 
     fn counts(&self) -> OperatorCounts {
@@ -224,29 +217,4 @@ where
 
 fn opened<K>(opened: &mut Option<Opened<K>>) -> &mut Opened<K> {
     opened.as_mut().expect("an operator is opened before anything else is asked of it")
-}
-
-struct Initialization<'a> {
-    checkpoint: Option<CheckpointId>,
-    state: &'a mut KeyedState,
-}
-
-impl FunctionInitializationContext for Initialization<'_> {
-    fn restored_checkpoint(&self) -> Option<CheckpointId> {
-        self.checkpoint
-    }
-
-    fn keyed_state_store(&mut self) -> Result<&mut dyn KeyedStateStore, StateError> {
-        Ok(self.state)
-    }
-}
-
-struct Snapshot {
-    checkpoint: CheckpointId,
-}
-
-impl FunctionSnapshotContext for Snapshot {
-    fn checkpoint(&self) -> CheckpointId {
-        self.checkpoint
-    }
 }

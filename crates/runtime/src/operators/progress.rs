@@ -39,6 +39,6 @@ impl Progress {
     /// The snapshot of an operator that has nothing else.
     pub(crate) fn snapshot(&self) -> OperatorSnapshot {
         let watermark = (self.watermark > Timestamp::MIN).then(|| self.watermark.to_raw());
-        OperatorSnapshot { keyed: None, lists: Vec::new(), watermark, finished: self.finished }
+        OperatorSnapshot { watermark, finished: self.finished, ..OperatorSnapshot::default() }
     }
 }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use highwater_checkpoint::{CommitFailure, CommitLedger, Now, OperatorSnapshot, TransactionId};
-use highwater_state_api::{BincodeSerializer, CheckpointId, OperatorList, Redistribution, Serializer, StateError};
+use highwater_checkpoint::{CommitFailure, CommitLedger, Now, TransactionId};
+use highwater_state_api::{BincodeSerializer, CheckpointId, Serializer, StateError};
 use highwater_stream_api::{CommitError, Sink, SinkContext, SinkWriter, Timestamp};
 
 use super::input::Input;
 use super::progress::Progress;
-use super::{element_schema, other_schema};
+use super::{connector_list, frozen_list, refuse_other_state};
 use crate::batch::AnyBatch;
+use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
 use crate::{TaskError, failpoint};
 
@@ -69,17 +69,15 @@ impl<S: Sink> SinkOperator<S> {
 
 impl<S: Sink> Operator for SinkOperator<S> {
     fn open(&mut self, mut cx: OperatorContext) -> Result<(), TaskError> {
+        refuse_other_state(cx.restored.as_ref(), Some(TRANSACTIONS_STATE), false).map_err(TaskError::state(&cx.uid))?;
         let mut ledger = CommitLedger::new();
         if let Some(restored) = cx.restored.take() {
             self.progress.restore(Some(&restored));
             let serializer = BincodeSerializer::default();
-            let lists = restored.lists.iter().filter(|list| list.name == TRANSACTIONS_STATE);
-            let schema = element_schema::<(CheckpointId, S::Transaction)>();
-            if let Some(other) = lists.clone().find(|list| list.schema != schema) {
-                return Err(TaskError::state(&cx.uid)(other_schema(TRANSACTIONS_STATE, &other.schema, schema)));
-            }
+            let list = connector_list::<(CheckpointId, S::Transaction)>(TRANSACTIONS_STATE);
+            let elements = restored.serialized_elements(&list).map_err(TaskError::state(&cx.uid))?;
             let transactions: Result<Vec<(CheckpointId, S::Transaction)>, _> =
-                lists.flat_map(|list| &list.elements).map(|element| serializer.deserialize(element)).collect();
+                elements.into_iter().map(|element| serializer.deserialize(element)).collect();
             let transactions = transactions.map_err(|source| {
                 let state = TRANSACTIONS_STATE.to_owned();
                 TaskError::state(&cx.uid)(StateError::Serializer { state, source })
@@ -131,28 +129,14 @@ impl<S: Sink> Operator for SinkOperator<S> {
     }
 
     /// The open transaction is prepared here. If that fails its records are lost to this attempt, which must end.
-    fn freeze(&mut self, checkpoint: CheckpointId) -> Result<FrozenOperator, FreezeError> {
+    fn freeze(&mut self, barrier: Barrier) -> Result<FrozenOperator, FreezeError> {
+        let checkpoint = barrier.checkpoint;
         let Opened { cx, writer, ledger, .. } = opened(&mut self.opened);
         let prepared = writer.prepare_commit(checkpoint).map_err(TaskError::user(&cx.uid, "prepare a transaction"))?;
         ledger.prepared(checkpoint, prepared);
-        let serializer = BincodeSerializer::default();
-        let mut elements = Vec::new();
-        for (prepared_for, transaction) in ledger.snapshot() {
-            let mut bytes = Vec::new();
-            serializer.serialize(&(prepared_for, transaction.clone()), &mut bytes).map_err(|source| {
-                let state = TRANSACTIONS_STATE.to_owned();
-                TaskError::state(&cx.uid)(StateError::Serializer { state, source })
-            })?;
-            elements.push(Bytes::from(bytes));
-        }
-        let list = OperatorList {
-            name: TRANSACTIONS_STATE.to_owned(),
-            redistribution: Redistribution::Split,
-            schema: element_schema::<(CheckpointId, S::Transaction)>(),
-            elements,
-        };
-        let snapshot = OperatorSnapshot { lists: vec![list], ..self.progress.snapshot() };
-        Ok(FrozenOperator { keyed: None, snapshot })
+        let transactions = ledger.snapshot().map(|(prepared, transaction)| (prepared, transaction.clone()));
+        let operator = frozen_list(TRANSACTIONS_STATE, transactions).map_err(TaskError::state(&cx.uid))?;
+        Ok(FrozenOperator { operator: Some(operator), snapshot: self.progress.snapshot(), ..FrozenOperator::default() })
     }
 
     fn notify_complete(&mut self, checkpoint: CheckpointId, now: Duration) -> Result<(), TaskError> {

@@ -2,19 +2,16 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use highwater_checkpoint::{OperatorSnapshot, READER_SPLITS};
-use highwater_state_api::{
-    BincodeSerializer, CheckpointId, OperatorList, OperatorUid, Redistribution, Serializer, SerializerError, State,
-    StateError,
-};
+use highwater_checkpoint::READER_SPLITS;
+use highwater_state_api::{BincodeSerializer, CheckpointId, OperatorUid, Serializer, State, StateError};
 use highwater_stream_api::{Collector, Data, PollContext, Polled, SourceReader, Timestamp};
 
-use super::element_schema;
 use super::flat_map::{opened, take_batch};
 use super::progress::Progress;
+use super::{frozen_list, refuse_other_state};
 use crate::TaskError;
 use crate::batch::{AnyBatch, estimate_record_bytes};
+use crate::channel::Barrier;
 use crate::operator::{
     FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran, SourceControl,
 };
@@ -54,10 +51,6 @@ where
             poll_records_max: FIRST_POLL_RECORDS_MAX,
         }
     }
-
-    fn serializer_failed(&self, source: SerializerError) -> TaskError {
-        TaskError::state(opened(&self.uid))(StateError::Serializer { state: READER_SPLITS.to_owned(), source })
-    }
 }
 
 impl<R> Operator for SourceOperator<R>
@@ -68,6 +61,7 @@ where
 {
     /// Restored splits are not taken here: they went back to the enumerator, which hands them out anew.
     fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError> {
+        refuse_other_state(cx.restored.as_ref(), None, false).map_err(TaskError::state(&cx.uid))?;
         self.progress.restore(cx.restored.as_ref());
         self.uid = Some(cx.uid);
         Ok(())
@@ -123,23 +117,10 @@ where
         take_batch(&mut self.output)
     }
 
-    fn freeze(&mut self, _: CheckpointId) -> Result<FrozenOperator, FreezeError> {
+    fn freeze(&mut self, _: Barrier) -> Result<FrozenOperator, FreezeError> {
         let splits = self.reader.snapshot().map_err(TaskError::user(opened(&self.uid), "snapshot its position"))?;
-        let serializer = BincodeSerializer::default();
-        let mut elements = Vec::with_capacity(splits.len());
-        for split in &splits {
-            let mut bytes = Vec::new();
-            serializer.serialize(split, &mut bytes).map_err(|error| self.serializer_failed(error))?;
-            elements.push(Bytes::from(bytes));
-        }
-        let list = OperatorList {
-            name: READER_SPLITS.to_owned(),
-            redistribution: Redistribution::Split,
-            schema: element_schema::<R::Split>(),
-            elements,
-        };
-        let snapshot = OperatorSnapshot { lists: vec![list], ..self.progress.snapshot() };
-        Ok(FrozenOperator { keyed: None, snapshot })
+        let operator = frozen_list(READER_SPLITS, splits.into_iter()).map_err(TaskError::state(opened(&self.uid)))?;
+        Ok(FrozenOperator { operator: Some(operator), snapshot: self.progress.snapshot(), ..FrozenOperator::default() })
     }
 
     fn notify_complete(&mut self, checkpoint: CheckpointId, _: Duration) -> Result<(), TaskError> {
@@ -164,7 +145,9 @@ where
     R::Split: State,
 {
     fn add_split(&mut self, split: &[u8]) -> Result<(), TaskError> {
-        let split = BincodeSerializer::default().deserialize(split).map_err(|error| self.serializer_failed(error))?;
+        let split = BincodeSerializer::default().deserialize(split).map_err(|source| {
+            TaskError::state(opened(&self.uid))(StateError::Serializer { state: READER_SPLITS.to_owned(), source })
+        })?;
         self.has_splits = true;
         self.reader.add_split(split).map_err(TaskError::user(opened(&self.uid), "take a split"))
     }

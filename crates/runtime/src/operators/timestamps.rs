@@ -2,14 +2,15 @@
 
 use std::marker::PhantomData;
 
-use highwater_state_api::CheckpointId;
 use highwater_stream_api::{Collector, Data, Timestamp, WatermarkStrategy};
 
 use super::flat_map::take_batch;
 use super::input::Input;
 use super::progress::Progress;
+use super::refuse_other_state;
 use crate::TaskError;
 use crate::batch::AnyBatch;
+use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
 
 /// Reads the time of each record; the watermark follows the latest one at the distance that the strategy says.
@@ -38,6 +39,7 @@ impl<T: Data, F: Fn(&T) -> i64 + Send + 'static> TimestampsOperator<T, F> {
 
 impl<T: Data, F: Fn(&T) -> i64 + Send + 'static> Operator for TimestampsOperator<T, F> {
     fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError> {
+        refuse_other_state(cx.restored.as_ref(), None, false).map_err(TaskError::state(&cx.uid))?;
         self.progress.restore(cx.restored.as_ref());
         Ok(())
     }
@@ -84,8 +86,8 @@ impl<T: Data, F: Fn(&T) -> i64 + Send + 'static> Operator for TimestampsOperator
         take_batch(&mut self.output)
     }
 
-    fn freeze(&mut self, _: CheckpointId) -> Result<FrozenOperator, FreezeError> {
-        Ok(FrozenOperator { keyed: None, snapshot: self.progress.snapshot() })
+    fn freeze(&mut self, _: Barrier) -> Result<FrozenOperator, FreezeError> {
+        Ok(FrozenOperator { snapshot: self.progress.snapshot(), ..FrozenOperator::default() })
     }
 
     fn counts(&self) -> OperatorCounts {

@@ -12,7 +12,8 @@ use crate::view::CheckpointView;
 
 const NAME: &str = "I1 consistency";
 
-/// The counts are those of the records before the positions, and the sink has exactly these records.
+/// The counts are those of the records before the positions, in keyed and in operator state, and the sink has exactly these
+/// records.
 pub(crate) fn check(input: &Input, outside: &Outside, checkpoint: &CheckpointView) -> Result<(), Violation> {
     let is_read = |record: &Record| checkpoint.positions.get(&record.split).is_none_or(|next| record.index < *next);
     let expected = input.counts(is_read);
@@ -20,6 +21,14 @@ pub(crate) fn check(input: &Input, outside: &Outside, checkpoint: &CheckpointVie
         let found = format!(
             "the positions {:?} stand for the counts {expected:?}, but the counters have {:?}",
             checkpoint.positions, checkpoint.counts
+        );
+        return Err(Violation::new(NAME, found));
+    }
+
+    if checkpoint.keys != checkpoint.counts {
+        let found = format!(
+            "the counters' keyed state has the counts {:?}, their operator state {:?}",
+            checkpoint.counts, checkpoint.keys
         );
         return Err(Violation::new(NAME, found));
     }

@@ -1,15 +1,20 @@
-//! The keyed function of the simulated job: counts the records of each key and emits every count.
+//! The keyed function of the simulated job: counts the records of each key and emits every count. Also keeps the keys of
+//! its records in a list of operator state, so that both kinds of state can be held against each other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use highwater_state_api::{BoxedError, FunctionInitializationContext, ValueState, ValueStateDescriptor};
+use highwater_state_api::{
+    BoxedError, FunctionInitializationContext, ListStateDescriptor, OperatorListState, ValueState, ValueStateDescriptor,
+};
 use highwater_stream_api::{Collector, KeyedContext, KeyedProcessFunction};
 
 use crate::record::{Counted, Record};
 
 /// Name of the state that holds the counts.
 pub(crate) const COUNT_STATE: &str = "count";
+/// Name of the list that holds the key of each record.
+pub(crate) const KEYS_STATE: &str = "keys";
 
 /// Counts records by key.
 pub(super) struct Counter {
@@ -19,12 +24,19 @@ pub(super) struct Counter {
     pub fails: Arc<AtomicBool>,
     count: ValueState<u64>,
     ballast: ValueState<String>,
+    keys: OperatorListState<u32>,
 }
 
 impl Counter {
     /// A counter without state.
     pub(super) fn new(ballast_bytes: usize, fails: Arc<AtomicBool>) -> Self {
-        Self { ballast_bytes, fails, count: ValueState::default(), ballast: ValueState::default() }
+        Self {
+            ballast_bytes,
+            fails,
+            count: ValueState::default(),
+            ballast: ValueState::default(),
+            keys: OperatorListState::default(),
+        }
     }
 }
 
@@ -35,6 +47,7 @@ impl KeyedProcessFunction<u32, Record> for Counter {
         let store = cx.keyed_state_store()?;
         self.count = store.get_state(&ValueStateDescriptor::new(COUNT_STATE))?;
         self.ballast = store.get_state(&ValueStateDescriptor::new("ballast"))?;
+        self.keys = cx.operator_state_store().get_list_state(&ListStateDescriptor::new(KEYS_STATE))?;
         Ok(())
     }
 
@@ -49,6 +62,7 @@ impl KeyedProcessFunction<u32, Record> for Counter {
         }
         let count = self.count.value(cx)?.unwrap_or(0) + 1;
         self.count.update(cx, count)?;
+        self.keys.add(cx, record.key)?;
         if count == 1 && self.ballast_bytes > 0 {
             self.ballast.update(cx, "x".repeat(self.ballast_bytes))?;
         }

@@ -4,7 +4,7 @@ mod counter;
 mod sink;
 mod source;
 
-pub(crate) use counter::COUNT_STATE;
+pub(crate) use counter::{COUNT_STATE, KEYS_STATE};
 pub(crate) use sink::{Outside, SinkEvent, Transaction};
 pub(crate) use source::{Sleepers, Split, read_enumerator};
 

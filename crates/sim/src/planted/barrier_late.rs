@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use highwater_runtime::TaskError;
+use highwater_runtime::channel::Barrier;
 use highwater_runtime::operator::{FreezeError, FrozenOperator, Limits, Operator};
 use highwater_state_api::CheckpointId;
 
@@ -26,7 +27,7 @@ impl Operator for BarrierLate {
 
     fn prepare_snapshot(&mut self, checkpoint: CheckpointId) -> Result<(), TaskError> {
         self.inner.prepare_snapshot(checkpoint)?;
-        self.frozen = match self.inner.freeze(checkpoint) {
+        self.frozen = match self.inner.freeze(Barrier { checkpoint, triggered_at_ms: 0 }) {
             Ok(frozen) => Some(frozen),
             Err(FreezeError::Decline(error) | FreezeError::Fail(error)) => return Err(error),
         };
@@ -34,10 +35,10 @@ impl Operator for BarrierLate {
         Ok(())
     }
 
-    fn freeze(&mut self, checkpoint: CheckpointId) -> Result<FrozenOperator, FreezeError> {
+    fn freeze(&mut self, barrier: Barrier) -> Result<FrozenOperator, FreezeError> {
         match self.frozen.take() {
             Some(frozen) => Ok(frozen),
-            None => self.inner.freeze(checkpoint),
+            None => self.inner.freeze(barrier),
         }
     }
 }

@@ -123,6 +123,10 @@ macro_rules! forward_operator {
             self.inner.notify_aborted(checkpoint)
         }
 
+        fn notify_subsumed(&mut self, checkpoint: CheckpointId) -> Result<(), TaskError> {
+            self.inner.notify_subsumed(checkpoint)
+        }
+
         fn next_timer(&self) -> Option<std::time::Duration> {
             self.inner.next_timer()
         }

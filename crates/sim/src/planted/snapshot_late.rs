@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use highwater_runtime::TaskError;
+use highwater_runtime::channel::Barrier;
 use highwater_runtime::operator::{FreezeError, FrozenOperator, Limits, Operator};
 use highwater_state_api::CheckpointId;
 
@@ -26,8 +27,8 @@ impl Operator for SnapshotLate {
         self.inner.prepare_snapshot(checkpoint)
     }
 
-    fn freeze(&mut self, checkpoint: CheckpointId) -> Result<FrozenOperator, FreezeError> {
+    fn freeze(&mut self, barrier: Barrier) -> Result<FrozenOperator, FreezeError> {
         self.inner.run(&Limits { records_max: 1, ..Limits::unlimited(Duration::ZERO) })?;
-        self.inner.freeze(checkpoint)
+        self.inner.freeze(barrier)
     }
 }

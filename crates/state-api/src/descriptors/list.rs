@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{AnyDescriptor, State, StateKind, TableMeta, plain_meta, serializer_methods};
+use super::{AnyDescriptor, State, StateKind, TableMeta, plain_meta, schema_of, serializer_methods};
 use crate::rows::column::{Column, ListColumn};
 use crate::{BincodeSerializer, Schema, Serializer, StateError};
 
@@ -20,6 +20,21 @@ impl<T: State> ListStateDescriptor<T> {
     }
 
     serializer_methods!(T, BincodeSerializer);
+
+    /// The name of the state.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Writes the elements.
+    pub(crate) fn serializer(&self) -> Arc<dyn Serializer<T>> {
+        self.serializer.clone()
+    }
+
+    /// The schema of the elements.
+    pub(crate) fn element_schema(&self) -> Result<Schema, StateError> {
+        schema_of(&self.name, "element", &*self.serializer)
+    }
 }
 
 impl<T: State> AnyDescriptor for ListStateDescriptor<T> {

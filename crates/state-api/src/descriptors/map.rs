@@ -34,6 +34,11 @@ impl<UK: Key, UV: State> MapStateDescriptor<UK, UV> {
         self.value_serializer = Arc::new(value);
         self
     }
+
+    /// Writes the map keys, and the values.
+    pub(crate) fn serializers(&self) -> (Arc<dyn Serializer<UK>>, Arc<dyn Serializer<UV>>) {
+        (self.key_serializer.clone(), self.value_serializer.clone())
+    }
 }
 
 impl<UK: Key, UV: State> AnyDescriptor for MapStateDescriptor<UK, UV> {

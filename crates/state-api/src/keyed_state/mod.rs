@@ -24,7 +24,7 @@ use crate::{
 const SINGLE_KEYS_A_BATCH: u32 = 64;
 
 /// Numbers the stores of a process: an identity that tells the handles of one from those of another.
-static INSTANCES: AtomicU32 = AtomicU32::new(1);
+pub(crate) static INSTANCES: AtomicU32 = AtomicU32::new(1);
 
 /// The keyed state of one operator subtask. Owned by one task; a store, and the context of a bare backend.
 pub struct KeyedState {
@@ -287,6 +287,11 @@ impl KeyedState {
     /// A checkpoint with a snapshot of this state will not complete.
     pub fn aborted(&mut self, checkpoint: CheckpointId) {
         self.backend.aborted(checkpoint);
+    }
+
+    /// A completed checkpoint is no longer kept.
+    pub fn subsumed(&mut self, checkpoint: CheckpointId) {
+        self.backend.subsumed(checkpoint);
     }
 
     /// Whether a slot is one of this store.

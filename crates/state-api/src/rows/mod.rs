@@ -14,11 +14,11 @@ pub(crate) mod key_rows;
 mod list;
 mod list_column;
 mod map_column;
-mod map_entries;
+pub(crate) mod map_entries;
 mod marks;
 pub(crate) mod namespaces;
 mod paged;
-mod round_trip;
+pub(crate) mod round_trip;
 mod value_column;
 
 #[cfg(test)]

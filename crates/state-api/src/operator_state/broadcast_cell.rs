@@ -1,0 +1,159 @@
+//! The entries of a broadcast state.
+
+use std::sync::Arc;
+
+use super::cell::{Cell, FrozenElements};
+use super::checks::Checks;
+use super::snapshot::{elements, write_element};
+use crate::rows::map_entries::{FrozenMapEntries, MapEntries};
+use crate::{Key, Serializer, SerializerError, State, StateError};
+
+/// The map entries are those of a keyed map state with a single row.
+const ROW: u32 = 0;
+
+/// The entries. Their pages are shared with snapshots, as those of keyed map state are.
+pub(super) struct BroadcastCell<K, V> {
+    entries: MapEntries<K, V>,
+    checks: Checks,
+    name: String,
+    key_serializer: Arc<dyn Serializer<K>>,
+    value_serializer: Arc<dyn Serializer<V>>,
+}
+
+impl<K: Key, V: State> BroadcastCell<K, V> {
+    pub(super) fn new(
+        name: String,
+        key_serializer: Arc<dyn Serializer<K>>,
+        value_serializer: Arc<dyn Serializer<V>>,
+        hash_seed: u64,
+    ) -> Self {
+        let (entries, checks) = (MapEntries::new(hash_seed), Checks::default());
+        Self { entries, checks, name, key_serializer, value_serializer }
+    }
+
+    pub(super) fn get(&self, key: &K) -> Option<&V> {
+        self.entries.find(ROW, key).and_then(|entry| self.entries.value(entry))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        let entries = std::iter::successors(self.entries.first(ROW), |entry| self.entries.next(*entry));
+        entries.filter_map(|entry| Some((self.entries.key(entry), self.entries.value(entry)?)))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Sets the value of a key, or changes nothing.
+    pub(super) fn put(&mut self, key: K, value: V) -> Result<(), StateError> {
+        let mut checks = self.checks;
+        self.check(&mut checks, &key, &value)?;
+        self.checks = checks;
+        self.set(key, value);
+        Ok(())
+    }
+
+    /// Sets the values of all these keys, or changes nothing. Of equal keys the last counts.
+    pub(super) fn put_all(&mut self, entries: Vec<(K, V)>) -> Result<(), StateError> {
+        let mut checks = self.checks;
+        entries.iter().try_for_each(|(key, value)| self.check(&mut checks, key, value))?;
+        self.checks = checks;
+        entries.into_iter().for_each(|(key, value)| self.set(key, value));
+        Ok(())
+    }
+
+    /// An entry counts as one value: when it is checked, its key is too.
+    fn check(&self, checks: &mut Checks, key: &K, value: &V) -> Result<(), StateError> {
+        let mut of_key = *checks;
+        of_key.check(&self.name, &*self.key_serializer, key)?;
+        checks.check(&self.name, &*self.value_serializer, value)
+    }
+
+    fn set(&mut self, key: K, value: V) {
+        match self.entries.find(ROW, &key) {
+            Some(entry) => self.entries.set_value(entry, Some(value)),
+            None => {
+                self.entries.insert(ROW, key, Some(value));
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: &K) {
+        if let Some(entry) = self.entries.find(ROW, key) {
+            self.entries.remove(entry);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.entries.forget();
+    }
+}
+
+fn failed(state: &str) -> impl FnOnce(SerializerError) -> StateError {
+    |source| StateError::Serializer { state: state.to_owned(), source }
+}
+
+impl<K: Key, V: State> Cell for BroadcastCell<K, V> {
+    fn load(&mut self, content: &[u8]) -> Result<(), StateError> {
+        let mut strings = elements(content);
+        while let Some(key) = strings.next() {
+            let key = self.key_serializer.deserialize(key?).map_err(failed(&self.name))?;
+            let value = strings.next().unwrap_or_else(|| {
+                Err(StateError::Damaged(format!("state {:?}: an entry has a key and no value", self.name)))
+            })?;
+            let value = self.value_serializer.deserialize(value).map_err(failed(&self.name))?;
+            if self.get(&key).is_some() {
+                return Err(StateError::Damaged(format!("state {:?}: a key is there twice", self.name)));
+            }
+            self.set(key, value);
+        }
+        Ok(())
+    }
+
+    fn freeze(&mut self) -> (u64, Box<dyn FrozenElements>) {
+        let frozen = FrozenEntries {
+            entries: Some(self.entries.freeze()),
+            serialized: Vec::new(),
+            name: self.name.clone(),
+            key_serializer: self.key_serializer.clone(),
+            value_serializer: self.value_serializer.clone(),
+        };
+        (self.len() as u64, Box::new(frozen))
+    }
+
+    fn fold(&mut self) {
+        self.entries.fold();
+    }
+}
+
+struct FrozenEntries<K, V> {
+    /// `None` once they have been serialised.
+    entries: Option<FrozenMapEntries<K, V>>,
+    /// In descending order of key: the next one is the last.
+    serialized: Vec<(Vec<u8>, Vec<u8>)>,
+    name: String,
+    key_serializer: Arc<dyn Serializer<K>>,
+    value_serializer: Arc<dyn Serializer<V>>,
+}
+
+impl<K: Key, V: State> FrozenElements for FrozenEntries<K, V> {
+    fn write_some(&mut self, out: &mut Vec<u8>, bytes_max: usize) -> Result<bool, StateError> {
+        if let Some(entries) = self.entries.take() {
+            for (_, key, value) in entries.of_row(ROW) {
+                let (mut key_bytes, mut value_bytes) = (Vec::new(), Vec::new());
+                self.key_serializer.serialize(key, &mut key_bytes).map_err(failed(&self.name))?;
+                self.value_serializer.serialize(value, &mut value_bytes).map_err(failed(&self.name))?;
+                self.serialized.push((key_bytes, value_bytes));
+            }
+            // Equal states have equal bytes, in whatever order their entries were put.
+            self.serialized.sort_unstable_by(|one, other| other.cmp(one));
+        }
+        let start = out.len();
+        while out.len() - start < bytes_max {
+            let Some((key, value)) = self.serialized.pop() else { return Ok(true) };
+            write_element(&key, out);
+            write_element(&value, out);
+        }
+        Ok(self.serialized.is_empty())
+    }
+}

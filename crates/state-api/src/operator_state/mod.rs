@@ -1,0 +1,211 @@
+//! Operator state: lists, and maps that are the same everywhere, which belong to a subtask and not to a key.
+//!
+//! Always on the heap, whatever backend keeps the keyed state, and always frozen by sharing: lists in chunks, broadcast
+//! states in pages.
+
+mod broadcast_cell;
+mod broadcast_state;
+mod cell;
+mod checks;
+mod frozen;
+mod list_cell;
+mod list_state;
+mod shared_list;
+mod snapshot;
+mod store;
+
+#[cfg(test)]
+mod operator_state_test;
+
+use std::sync::atomic::Ordering;
+
+pub use broadcast_state::{BroadcastState, ReadOnlyBroadcastState};
+use cell::Cell;
+pub use frozen::FrozenOperatorState;
+use frozen::Unread;
+pub use list_state::OperatorListState;
+pub use snapshot::{
+    OperatorStateHandle, OperatorStateMeta, OperatorStatePart, RawKeyedStateHandle, Redistribution, RestoredElements,
+    elements, slice_elements, write_element,
+};
+pub use store::{AnyOperatorStateDescriptor, OperatorStateStore};
+
+use crate::keyed_state::INSTANCES;
+use crate::rows::RowSpace;
+use crate::{RAW_OPERATOR_STATE, Slot, StateError};
+
+/// A context in which there is operator state. Contexts of functions implement it.
+pub trait OperatorCx {
+    /// The operator state of the subtask that is running.
+    fn operator_state(&mut self) -> &mut OperatorState;
+}
+
+impl OperatorCx for OperatorState {
+    fn operator_state(&mut self) -> &mut OperatorState {
+        self
+    }
+}
+
+/// The operator state of one operator subtask. Owned by one task; a store, and the context of bare state.
+///
+/// ```
+/// use highwater_state_api::{ListStateDescriptor, OperatorState, OperatorStateStore, StateError};
+///
+/// # fn main() -> Result<(), StateError> {
+/// let mut state = OperatorState::new(7);
+/// let store: &mut dyn OperatorStateStore = &mut state;
+/// let seen = store.get_list_state(&ListStateDescriptor::<u64>::new("seen"))?;
+/// seen.add_all(&mut state, [42, 4711])?;
+/// let frozen = state.freeze();
+/// seen.clear(&mut state)?;
+///
+/// let mut bytes = Vec::new();
+/// let parts = frozen.expect("there is a state").write_to(&mut bytes)?;
+/// assert_eq!((parts.len(), parts[0].elements), (1, 2));
+/// # Ok(())
+/// # }
+/// ```
+pub struct OperatorState {
+    instance: u32,
+    hash_seed: u64,
+    /// A slot's column is an index into these.
+    states: Vec<OneState>,
+}
+
+/// One state: registered, or only known from a snapshot.
+struct OneState {
+    meta: OperatorStateMeta,
+    /// `None` until the state is registered.
+    cell: Option<Box<dyn Cell>>,
+    /// What was restored and is not decoded, as long as the state is not registered.
+    unread: Vec<RestoredElements>,
+}
+
+impl OperatorState {
+    /// No state. `hash_seed` is that of the hash tables of broadcast states, so that nobody can prepare keys that collide.
+    pub fn new(hash_seed: u64) -> Self {
+        Self { instance: INSTANCES.fetch_add(1, Ordering::Relaxed), hash_seed, states: Vec::new() }
+    }
+
+    /// Takes the elements of one state of a snapshot, in order. Every subtask is told of every state of the snapshot, also
+    /// of those of which it gets no element.
+    ///
+    /// Before any state is registered. Elements are decoded when their state is registered; states that never are go into
+    /// every later snapshot unchanged. Fails when the state is known already, and when a broadcast state is not whole.
+    ///
+    /// # Panics
+    /// When a state is registered already.
+    pub fn restore(&mut self, meta: OperatorStateMeta, elements: Vec<RestoredElements>) -> Result<(), StateError> {
+        assert!(
+            self.states.iter().all(|state| state.cell.is_none()),
+            "state is restored before the first state is registered"
+        );
+        if self.find(&meta).is_some() {
+            return Err(StateError::Damaged(format!("{} {:?} is in a snapshot twice", meta.redistribution, meta.name)));
+        }
+        if meta.is_broadcast() && elements.len() > 1 {
+            return Err(StateError::Damaged(format!("{} copies of broadcast state {:?}", elements.len(), meta.name)));
+        }
+        self.add(OneState { meta, cell: None, unread: elements }).map(|_| ())
+    }
+
+    /// The names of restored states that nobody has registered so far. They go into every snapshot unchanged.
+    pub fn unregistered_states(&self) -> impl Iterator<Item = &str> {
+        self.states.iter().filter(|state| state.cell.is_none()).map(|state| state.meta.name.as_str())
+    }
+
+    /// Takes a snapshot; `None` when no state is registered or restored. Nothing that happens to the live state afterwards
+    /// shows in it, and taking it does not take longer for more elements.
+    pub fn freeze(&mut self) -> Option<FrozenOperatorState> {
+        if self.states.is_empty() {
+            return None;
+        }
+        // A subtask without records does not fold, and takes snapshots all the same.
+        self.fold();
+        let mut frozen = FrozenOperatorState::default();
+        for state in &mut self.states {
+            let (elements, content) = match &mut state.cell {
+                Some(cell) => cell.freeze(),
+                None => Unread::carried(&state.unread),
+            };
+            frozen.push(state.meta.clone(), elements, content);
+        }
+        Some(frozen)
+    }
+
+    /// Does a bounded part of the work that finished snapshots have left behind. To be called now and then.
+    pub fn fold(&mut self) {
+        self.states.iter_mut().filter_map(|state| state.cell.as_mut()).for_each(|cell| cell.fold());
+    }
+
+    fn find(&self, meta: &OperatorStateMeta) -> Option<usize> {
+        let is_it = |known: &OneState| known.meta.is_broadcast() == meta.is_broadcast() && known.meta.name == meta.name;
+        self.states.iter().position(is_it)
+    }
+
+    fn add(&mut self, state: OneState) -> Result<u16, StateError> {
+        let column = u16::try_from(self.states.len())
+            .map_err(|_| StateError::Backend("an operator cannot have more than 65,536 states".into()))?;
+        self.states.push(state);
+        Ok(column)
+    }
+
+    /// What is behind a slot.
+    fn cell<C: Cell>(&mut self, slot: Slot) -> Result<&mut C, StateError> {
+        if slot.instance != self.instance {
+            let is_unbound = slot == Slot::default();
+            return Err(if is_unbound { StateError::Unbound } else { StateError::ForeignHandle });
+        }
+        let state = self.states.get_mut(usize::from(slot.column));
+        let cell = state.and_then(|state| state.cell.as_mut()).and_then(|cell| cell.typed());
+        cell.ok_or(StateError::ForeignHandle)
+    }
+
+    fn names(&self, is_broadcast: bool) -> Vec<&str> {
+        let of_kind = self.states.iter().filter(|state| state.meta.is_broadcast() == is_broadcast);
+        let mut names: Vec<&str> = of_kind.map(|state| state.meta.name.as_str()).collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+impl OperatorStateStore for OperatorState {
+    fn register(&mut self, descriptor: &dyn AnyOperatorStateDescriptor) -> Result<Slot, StateError> {
+        let meta = descriptor.meta()?;
+        if meta.name.trim().is_empty() {
+            return Err(StateError::BlankName { name: meta.name });
+        }
+        if meta.name == RAW_OPERATOR_STATE && !meta.is_broadcast() {
+            return Err(StateError::ReservedName { name: meta.name });
+        }
+        let mut cell = descriptor.cell(self.hash_seed);
+        let column = match self.find(&meta) {
+            None => self.add(OneState { meta, cell: Some(cell), unread: Vec::new() })?,
+            Some(index) => {
+                let known = &mut self.states[index];
+                known.meta.check_usable_as(&meta)?;
+                match &known.cell {
+                    Some(known) if (**known).type_id() != (*cell).type_id() => {
+                        return Err(StateError::OtherType { state: meta.name });
+                    }
+                    Some(_) => {}
+                    None => {
+                        known.unread.iter().try_for_each(|elements| cell.load(&elements.content))?;
+                        known.cell = Some(cell);
+                        known.unread = Vec::new();
+                    }
+                }
+                index as u16
+            }
+        };
+        Ok(Slot { instance: self.instance, column, space: RowSpace::KEYS })
+    }
+
+    fn registered_state_names(&self) -> Vec<&str> {
+        self.names(false)
+    }
+
+    fn registered_broadcast_state_names(&self) -> Vec<&str> {
+        self.names(true)
+    }
+}

@@ -1,0 +1,155 @@
+//! A function on a stream without a key keeps a list that goes through cancels and other parallelisms without loss.
+
+use std::collections::BTreeSet;
+
+use highwater::connectors::CollectedRecords;
+use highwater::prelude::*;
+
+use crate::support::{Notes, endless, environment, run_and_cancel, storage, text};
+
+/// Keeps every number that it has passed on.
+struct Remembering {
+    seen: OperatorListState<u64>,
+    restored: Notes<Restored>,
+}
+
+/// What a subtask was started with.
+#[derive(Debug, Clone)]
+struct Restored {
+    is_restored: bool,
+    from: Option<CheckpointId>,
+    seen: Vec<u64>,
+}
+
+impl ProcessFunction<u64> for Remembering {
+    type Out = u64;
+
+    fn initialize_state(&mut self, cx: &mut dyn FunctionInitializationContext) -> Result<()> {
+        self.seen = cx.operator_state_store().get_list_state(&ListStateDescriptor::new("seen"))?;
+        let seen = self.seen.get(cx)?;
+        self.restored.note(Restored { is_restored: cx.is_restored(), from: cx.restored_checkpoint(), seen });
+        Ok(())
+    }
+
+    fn process(&mut self, number: u64, cx: &mut ProcessContext<'_>, out: &mut Collector<u64>) -> Result<()> {
+        self.seen.add(cx, number)?;
+        out.collect(number);
+        Ok(())
+    }
+}
+
+/// Contract: E100, E107, E108, E109, E110.
+
+/// Field case: R53.
+#[test]
+fn through_cancels_and_rescaling() {
+    let storage = storage();
+    let records = CollectedRecords::default();
+    let restored = Notes::new();
+    let mut before = 0;
+    for (round, parallelism) in [2, 3, 7, 1, 20, 20].into_iter().enumerate() {
+        let committed_before: BTreeSet<u64> = records.to_vec().into_iter().collect();
+        let env = environment("remembering", storage.clone());
+        env.set_parallelism(parallelism);
+        let notes = restored.clone();
+        env.from_source(endless(7))
+            .rebalance()
+            .process(move || Remembering { seen: OperatorListState::default(), restored: notes.clone() })
+            .uid("remembering")
+            .sink_to(CollectSink::new(records.clone()));
+        let restored_from = run_and_cancel(&env, 3).restored_from;
+
+        let shares = restored.take();
+        assert_eq!(shares.len(), parallelism as usize, "each subtask once");
+        assert!(shares.iter().all(|share| share.from == restored_from && share.is_restored == (round > 0)));
+        let sizes: Vec<usize> = shares.iter().map(|share| share.seen.len()).collect();
+        if round < 5 {
+            assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1, "{sizes:?}");
+        }
+        // Numbers that were committed had been seen, and what had been seen is committed by now; each is there once.
+        let all: Vec<u64> = shares.into_iter().flat_map(|share| share.seen).collect();
+        let seen: BTreeSet<u64> = all.iter().copied().collect();
+        assert_eq!(seen.len(), all.len(), "a number is in the list twice");
+        assert!(committed_before.is_subset(&seen), "a number has gone out of the list");
+        let committed: BTreeSet<u64> = records.to_vec().into_iter().collect();
+        assert_eq!(committed.len(), records.len(), "a number was passed on twice");
+        assert!(seen.is_subset(&committed), "a number is in the list and was never passed on");
+        assert!(all.len() >= before, "the list has shrunk");
+        before = all.len();
+    }
+    assert!(before > 0);
+}
+
+#[test]
+fn and_a_uid_has_to_be_given() {
+    let env = environment("no-uid", storage());
+    let restored = Notes::new();
+    env.from_source(SequenceSource::new(0..9))
+        .process(move || Remembering { seen: OperatorListState::default(), restored: restored.clone() })
+        .sink_to(CollectSink::default());
+    let error = text(&env.execute().unwrap_err());
+    assert!(error.contains("has state and no uid"), "{error}");
+}
+
+/// Passes numbers on, and asks for keyed state.
+struct Mistaken;
+
+impl ProcessFunction<u64> for Mistaken {
+    type Out = u64;
+
+    fn initialize_state(&mut self, cx: &mut dyn FunctionInitializationContext) -> Result<()> {
+        cx.keyed_state_store()?.get_state(&ValueStateDescriptor::<u64>::new("count"))?;
+        Ok(())
+    }
+
+    fn process(&mut self, number: u64, _: &mut ProcessContext<'_>, out: &mut Collector<u64>) -> Result<()> {
+        out.collect(number);
+        Ok(())
+    }
+}
+
+#[test]
+fn and_keyed_state_is_refused() {
+    let env = environment("mistaken", storage());
+    env.from_source(SequenceSource::new(0..9)).process(|| Mistaken).uid("mistaken").sink_to(CollectSink::default());
+    let error = text(&env.execute().unwrap_err());
+    assert!(error.contains("keyed state needs a key, and operator \"mistaken\" is not on a keyed stream"), "{error}");
+    assert!(error.contains("0 restarts"), "it is not tried again: {error}");
+}
+
+/// Contract: Q302.
+#[test]
+fn whether_it_is_restored_is_a_matter_of_its_task() {
+    let storage = storage();
+    let restored = Notes::new();
+    let remembering = |notes: &Notes<Restored>| {
+        let notes = notes.clone();
+        move || Remembering { seen: OperatorListState::default(), restored: notes.clone() }
+    };
+    let env = environment("new-operators", storage.clone());
+    env.from_source(endless(1)).process(remembering(&restored)).uid("first").sink_to(CollectSink::default());
+    run_and_cancel(&env, 1);
+    restored.take();
+
+    // One new operator in the task of the source, and one in a task of its own.
+    let (in_chain, alone) = (Notes::new(), Notes::new());
+    let env = environment("new-operators", storage);
+    env.from_source(endless(1))
+        .process(remembering(&restored))
+        .uid("first")
+        .process(remembering(&in_chain))
+        .uid("in-chain")
+        .sink_to(CollectSink::default());
+    env.from_source(endless(1))
+        .uid("another-source")
+        .process(remembering(&alone))
+        .uid("alone")
+        .set_parallelism(2)
+        .sink_to(CollectSink::<u64>::default())
+        .uid("another-sink");
+    let restored_from = run_and_cancel(&env, 1).restored_from;
+    assert!(restored_from.is_some() && restored.take()[0].is_restored);
+    let share = in_chain.take().remove(0);
+    assert_eq!((share.is_restored, share.from, share.seen), (true, restored_from, Vec::new()));
+    assert!(alone.take().iter().all(|share| !share.is_restored && share.from.is_none() && share.seen.is_empty()));
+}
