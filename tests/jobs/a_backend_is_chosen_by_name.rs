@@ -13,6 +13,8 @@ use tempfile::TempDir;
 use crate::support::{assert_counted, count, wait_for_checkpoints};
 
 const NUMBERS: u64 = 300;
+/// What a checkpoint has when nothing is inline: the sums, and that the sink has transactions.
+const OBJECTS: [&str; 2] = ["counter-0", "sink-0.operator"];
 
 /// What a job logs on the thread that starts it.
 #[derive(Clone, Default)]
@@ -169,7 +171,7 @@ fn the_configuration_of_the_job_counts_before_that_of_the_cluster() {
     env.configure(Configuration::from([("state.checkpoints.dir", &of_job)]));
     run(&env);
     assert!(!Path::new(&of_cluster).exists());
-    assert_eq!(state_files(&of_job, "layered"), ["counter-0"], "the threshold is that of the cluster");
+    assert_eq!(state_files(&of_job, "layered"), OBJECTS, "the threshold is that of the cluster");
 }
 
 /// Contract: U352.
@@ -196,7 +198,7 @@ fn what_a_backend_set_by_code_left_open_comes_from_the_cluster_alone() {
     let env = unset("from-the-cluster");
     env.set_cluster_configuration(no_inline.clone()).set_state_backend(preset());
     run(&env);
-    assert_eq!(state_files(&directory, "from-the-cluster"), ["counter-0"]);
+    assert_eq!(state_files(&directory, "from-the-cluster"), OBJECTS);
 
     let env = unset("not-from-the-job");
     env.configure(no_inline.clone()).set_state_backend(preset());

@@ -69,7 +69,8 @@ fn state_before_metadata_before_the_log_before_anybody_hears_of_it() {
     let mut durable: Vec<&str> =
         state.iter().filter(|(operation, _)| *operation == Operation::Finish).map(|(_, name)| *name).collect();
     durable.sort_unstable();
-    assert_eq!(durable, ["counter-0", "counter-1", "counter-2"], "{calls:?}");
+    let of = |what: &str| (0..3).map(|subtask| what.replace('#', &subtask.to_string())).collect::<Vec<_>>();
+    assert_eq!(durable, [of("counter-#"), of("sink-#.operator"), of("source-#.operator")].concat(), "{calls:?}");
     assert!(metadata.iter().all(|(_, name)| *name == "_metadata"), "{calls:?}");
     assert_eq!(metadata.last(), Some(&(Operation::Finish, "_metadata")), "{calls:?}");
     let first = after.first().map(|call| (call.operation, call.path.clone()));

@@ -112,7 +112,7 @@ fn crashed() -> TempDir {
     folder
 }
 
-/// The names of the objects of the only checkpoint, if there is one.
+/// The names of the objects of the summing operator in the only checkpoint, if there is one.
 fn state_files(directory: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory.join("sums")) else { return Vec::new() };
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -120,7 +120,7 @@ fn state_files(directory: &Path) -> Vec<String> {
         paths.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("chk-1-")).collect();
     let [checkpoint] = &checkpoints[..] else { return Vec::new() };
     let names = fs::read_dir(checkpoint).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+    let mut names: Vec<String> = names.filter(|name| name.starts_with("sums-")).collect();
     names.sort_unstable();
     names
 }

@@ -113,7 +113,10 @@ fn and_keyed_state_is_refused() {
     let env = environment("mistaken", storage());
     env.from_source(SequenceSource::new(0..9)).process(|| Mistaken).uid("mistaken").sink_to(CollectSink::default());
     let error = text(&env.execute().unwrap_err());
-    assert!(error.contains("keyed state needs a key, and operator \"mistaken\" is not on a keyed stream"), "{error}");
+    assert!(
+        error.contains("state \"count\" needs a key, and operator \"mistaken\" is not on a keyed stream"),
+        "{error}"
+    );
     assert!(error.contains("0 restarts"), "it is not tried again: {error}");
 }
 
