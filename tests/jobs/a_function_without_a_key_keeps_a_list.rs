@@ -39,7 +39,6 @@ impl ProcessFunction<u64> for Remembering {
 }
 
 /// Contract: E100, E107, E108, E109, E110.
-
 /// Field case: R53.
 #[test]
 fn through_cancels_and_rescaling() {

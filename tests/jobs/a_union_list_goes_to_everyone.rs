@@ -43,7 +43,6 @@ impl ProcessFunction<u64> for Member {
 }
 
 /// Contract: E112.
-
 /// Field case: R51.
 #[test]
 fn and_does_not_grow_with_every_restore() {

@@ -58,7 +58,6 @@ impl KeyedProcessFunction<u64, u64> for Ruled {
 }
 
 /// Contract: E102, E113.
-
 /// Field case: R55.
 #[test]
 fn through_rescaling() {
@@ -83,7 +82,6 @@ fn through_rescaling() {
 }
 
 /// Contract: E114.
-
 /// Field case: R55.
 #[test]
 fn also_when_a_subtask_has_finished() {

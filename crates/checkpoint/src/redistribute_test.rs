@@ -249,7 +249,6 @@ fn a_list_and_a_broadcast_state_of_one_name_are_two_states() {
 }
 
 /// Field case: R51.
-
 /// What nobody registers is there once, however often it is restored.
 #[test]
 fn each_part_of_a_union_list_is_carried_on_by_one() {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use highwater_state_api::{
     At, ByteTables, CheckpointId, ConfigError, ConfigNotices, Configuration, Entry, EntryVisitor, FrozenState,
-    KeyGroup, KeyedBackendParameters, KeyedStateBackend, Prefix, Residence, SnapshotRequest, StateBackend, StateError,
-    TableId, TableMeta, TypedRows,
+    KeyGroup, KeyedBackendParameters, KeyedStateBackend, OperatorBackendParameters, OperatorState, Prefix, Residence,
+    SnapshotRequest, StateBackend, StateError, TableId, TableMeta, TypedRows,
 };
 
 /// Whether a [`FaultyBackend`] fails. Clones share it.
@@ -66,6 +66,14 @@ impl StateBackend for FaultyBackend {
         Ok(Box::new(FaultyKeyedBackend { inner, outage: self.outage.clone() }))
     }
 
+    fn create_operator_state_backend(
+        &self,
+        parameters: &OperatorBackendParameters,
+    ) -> Result<OperatorState, StateError> {
+        self.outage.check("create operator state")?;
+        self.inner.create_operator_state_backend(parameters)
+    }
+
     fn configure(
         &self,
         cluster: &Configuration,
@@ -113,6 +121,10 @@ impl KeyedStateBackend for FaultyKeyedBackend {
 
     fn aborted(&mut self, checkpoint: CheckpointId) {
         self.inner.aborted(checkpoint);
+    }
+
+    fn subsumed(&mut self, checkpoint: CheckpointId) {
+        self.inner.subsumed(checkpoint);
     }
 }
 

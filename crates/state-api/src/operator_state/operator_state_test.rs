@@ -154,9 +154,7 @@ fn broadcast_state_alone_goes_through_a_snapshot() {
 }
 
 /// Contract: E103.
-
 /// Field case: R81.
-
 /// Of it, the operator state.
 #[test]
 fn what_happens_after_a_freeze_does_not_show_in_it() {
@@ -337,7 +335,6 @@ fn what_nobody_registers_goes_on_unchanged() {
 }
 
 /// Field case: R51.
-
 /// What every subtask gets is carried on by one of them.
 #[test]
 fn a_union_list_that_nobody_registers_does_not_grow() {
