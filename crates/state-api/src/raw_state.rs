@@ -241,6 +241,7 @@ mod tests {
         stream.start_new_partition();
         stream.start_new_partition();
         stream.write_all(b"two").unwrap();
+        assert_eq!(stream.number_of_partitions(), 3);
         assert_eq!(stream.freeze(), ["zero", "", "two"]);
     }
 
@@ -259,6 +260,7 @@ mod tests {
         let twice = stream.start_new_key_group(KeyGroup(5)).unwrap_err();
         assert_eq!(twice, RawStreamError::StartedBefore { group: KeyGroup(5) });
         // A refused group does not end the one before it.
+        assert_eq!(stream.current_key_group(), Some(KeyGroup(5)));
         stream.write_all(b"ve").unwrap();
         assert!(stream.is_key_group_already_started(KeyGroup(5)) && !stream.is_key_group_already_finished(KeyGroup(5)));
 

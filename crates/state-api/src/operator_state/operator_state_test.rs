@@ -1,6 +1,7 @@
 //! Operator state as a function sees it, and as it goes through a snapshot and back.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -361,6 +362,34 @@ fn a_state_is_restored_once() {
     let copy = RestoredElements { elements: 0, content: Bytes::new(), is_carried: true };
     let error = super::OperatorState::new(1).restore(meta, vec![copy.clone(), copy]).unwrap_err();
     assert!(matches!(error, StateError::Damaged(_)), "{error}");
+}
+
+/// A value that shows how many copies of it there are.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Tracked {
+    #[serde(skip)]
+    copies: Arc<()>,
+}
+
+#[test]
+fn what_only_a_finished_snapshot_needed_is_given_back() {
+    // By folding after a batch, and, where there are no batches, by the snapshots themselves.
+    let by_folding = |state: &mut OperatorState| state.fold();
+    let by_freezing = |state: &mut OperatorState| drop(state.freeze());
+    for give_back in [by_folding as fn(&mut OperatorState), by_freezing] {
+        let mut state = state();
+        let descriptor = MapStateDescriptor::<u32, Tracked>::new("map")
+            .with_serializers(crate::BincodeSerializer::traced(), crate::BincodeSerializer::opaque("tracked", 1));
+        let map = store(&mut state).get_broadcast_state(&descriptor).unwrap();
+        let first = Tracked::default();
+        map.put(&mut state, 1, first.clone()).unwrap();
+        let frozen = state.freeze();
+        map.put(&mut state, 1, Tracked::default()).unwrap();
+        assert!(Arc::strong_count(&first.copies) > 1, "the snapshot has it");
+        drop(frozen);
+        (0..3).for_each(|_| give_back(&mut state));
+        assert_eq!(Arc::strong_count(&first.copies), 1);
+    }
 }
 
 /// As the text of the format says.
