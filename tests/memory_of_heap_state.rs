@@ -45,7 +45,7 @@ fn add(state: &mut KeyedState, count: ValueState<u64>, keys: impl Iterator<Item 
     for batch in keys.chunks(BATCH) {
         state.resolve_batch(batch.iter().map(|(key, hash)| (key, *hash))).unwrap();
         for index in 0..batch.len() {
-            state.select(index);
+            state.select(index).unwrap();
             count.modify(state, |count| *count.get_or_insert_default() += 1).unwrap();
         }
         state.end_batch().unwrap();

@@ -220,7 +220,7 @@ impl Contender for Keyed {
             }
             self.state.resolve_batch(self.batch.iter().zip(self.hashes.iter().copied()))?;
             for index in 0..self.batch.len() {
-                self.state.select(index);
+                self.state.select(index)?;
                 self.bump()?;
             }
             self.state.end_batch()?;

@@ -98,7 +98,7 @@ fn is_mistake(error: &StateError) -> bool {
             | StateError::OtherType { .. }
             | StateError::Untraceable { .. }
             | StateError::KeyHash(_)
-            | StateError::OtherKeyType
+            | StateError::OtherKeyType { .. }
             | StateError::Damaged(_)
     )
 }

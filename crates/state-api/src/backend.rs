@@ -24,9 +24,10 @@ pub struct At<'a> {
     pub group: KeyGroup,
     /// The serialised key.
     pub key: &'a [u8],
-    /// The serialised namespace; empty for user state.
+    /// The serialised namespace; empty for state that is in none, and for a namespace without bytes.
     pub namespace: &'a [u8],
-    /// The serialised map key; empty unless the table is of a map state.
+    /// Of a map state, the serialised map key; of a list state, the position of a chunk of the list. Empty for the other
+    /// kinds, and for a map key without bytes.
     pub map_key: &'a [u8],
 }
 

@@ -18,20 +18,43 @@ pub enum StateError {
         /// The state.
         state: String,
     },
+    /// Something was asked of the current key where no key is current.
+    #[error("no key is current")]
+    NoKey,
+    /// A record was to be selected that the resolved batch does not have: a key was made current in between, which ends
+    /// the batch.
+    #[error("record {index} is not one of the {length} of the resolved batch: was a key made current in between?")]
+    NotInBatch {
+        /// The record.
+        index: usize,
+        /// How many records the batch has.
+        length: usize,
+    },
     /// State in namespaces was accessed where no namespace is current.
     #[error("state {state:?} was accessed while no namespace of its type is current")]
     NoCurrentNamespace {
         /// The state.
         state: String,
     },
-    /// A namespace has another type than those of the state.
-    #[error("{state} is not in namespaces of type {namespace}")]
+    /// A state is in namespaces of another type, or in none.
+    #[error("state {state:?} is not in namespaces of type {namespace}")]
     OtherNamespaceType {
-        /// The state, or that it is none of the states.
+        /// The state.
         state: String,
+        /// What the type is called that was asked for.
+        namespace: &'static str,
+    },
+    /// No state is in namespaces of a type.
+    #[error("no state is in namespaces of type {namespace}")]
+    NoSuchNamespaces {
         /// What the type is called.
         namespace: &'static str,
     },
+    /// An earlier call of the backend has failed, so that nobody knows what it holds.
+    #[error(
+        "a call of the state backend has failed before: its state is not known, and no snapshot of it can be taken"
+    )]
+    Failed,
     /// Namespaces of a state were to be merged whose kind cannot be.
     #[error("state {state:?} is {kind}, and its namespaces cannot be merged")]
     NotMergeable {
@@ -114,10 +137,7 @@ pub enum StateError {
         state: String,
     },
     /// No schema could be found for a type by looking at its `Deserialize`.
-    #[error(
-        "state {state:?}: no schema could be traced for the {part} ({reason}); \
-         name one with the descriptor's `opaque_schema(name, version)`"
-    )]
+    #[error("state {state:?}: no schema could be traced for the {part} ({reason}); {}", advice(part))]
     Untraceable {
         /// The state.
         state: String,
@@ -157,9 +177,12 @@ pub enum StateError {
         /// The range that this subtask owns.
         range: KeyGroupRange,
     },
-    /// The key has another type than the state's.
-    #[error("the current key has another type than the keys of this state")]
-    OtherKeyType,
+    /// The keys of the operator have another type.
+    #[error("the keys of this operator are not of type {key}")]
+    OtherKeyType {
+        /// What the type is called that was asked for.
+        key: &'static str,
+    },
     /// Restored bytes cannot be understood.
     #[error("restored state is damaged: {0}")]
     Damaged(String),
@@ -169,4 +192,13 @@ pub enum StateError {
     /// The checkpoint storage failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
+}
+
+/// What helps where a schema cannot be traced.
+fn advice(part: &str) -> &'static str {
+    match part {
+        "value" | "element" => "name one with the descriptor's `opaque_schema(name, version)`",
+        "map key" | "map value" => "name one with the descriptor's `opaque_key_schema` or `opaque_value_schema`",
+        _ => "use a type whose `Deserialize` can be traced, such as a number, a string or a plain struct of them",
+    }
 }

@@ -37,7 +37,7 @@ pub fn the_keys_of_a_state_are_those_that_have_some(factory: BackendFactory<'_>)
         assert_eq!(sorted(state.keys::<u64, ()>(count.slot(), &()).unwrap()), of(&[1, 2]));
         assert_eq!(sorted(state.keys::<u64, ()>(seen.slot(), &()).unwrap()), of(&[1]));
         assert_eq!(sorted(state.keys::<u64, ()>(events.slot(), &()).unwrap()), of(&[1]));
-        assert!(matches!(state.keys::<String, ()>(count.slot(), &()), Err(StateError::OtherKeyType)));
+        assert!(matches!(state.keys::<String, ()>(count.slot(), &()), Err(StateError::OtherKeyType { .. })));
         let other = state.keys::<u64, u8>(count.slot(), &1);
         assert!(matches!(other, Err(StateError::OtherNamespaceType { .. })), "{other:?}");
     });
@@ -77,7 +77,7 @@ pub fn a_call_for_all_keys_leaves_the_current_key(factory: BackendFactory<'_>) {
         let count = value::<u64>(&mut state, "count");
         select(&mut state, &77u64);
         let mut applied = Vec::new();
-        let outcome = state.apply_to_all_keys::<u64, ()>(count.slot(), &(), |state, key| {
+        let outcome = state.apply_to_all_keys(count.slot(), &(), |state, key: &u64| {
             assert_eq!(state.current_key::<u64>().unwrap(), key);
             applied.push(*key);
             count.clear(state)
@@ -100,10 +100,10 @@ pub fn a_call_for_all_keys_leaves_the_batch(factory: BackendFactory<'_>) {
         let keys = [3u64, 90, 91, 4];
         let hashes = keys.map(|key| hasher.hash(&key).unwrap());
         state.resolve_batch(keys.iter().zip(hashes)).unwrap();
-        state.select(1);
+        state.select(1).unwrap();
         count.update(&mut state, 1).unwrap();
         let mut calls = 0;
-        let outcome = state.apply_to_all_keys::<u64, ()>(count.slot(), &(), |state, _| {
+        let outcome = state.apply_to_all_keys(count.slot(), &(), |state, _: &u64| {
             calls += 1;
             if calls == 40 {
                 return Err(StateError::Damaged("enough".into()));
@@ -114,10 +114,10 @@ pub fn a_call_for_all_keys_leaves_the_batch(factory: BackendFactory<'_>) {
         assert_eq!(calls, 40);
         assert_eq!(state.current_key::<u64>().unwrap(), &90);
         for (index, key) in keys.iter().enumerate() {
-            state.select(index);
+            state.select(index).unwrap();
             assert_eq!(state.current_key::<u64>().unwrap(), key);
         }
-        state.select(2);
+        state.select(2).unwrap();
         assert_eq!(count.value(&mut state).unwrap(), None);
         state.end_batch().unwrap();
         assert_eq!(state.keys::<u64, ()>(count.slot(), &()).unwrap().len(), 51);
@@ -133,7 +133,7 @@ pub fn a_key_listener_hears_of_every_key(factory: BackendFactory<'_>) {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let hear = heard.clone();
         let other = state.register_key_listener(|_: &String| {});
-        assert!(matches!(other, Err(StateError::OtherKeyType)), "{other:?}");
+        assert!(matches!(other, Err(StateError::OtherKeyType { .. })), "{other:?}");
         let listener = state.register_key_listener(move |key: &u64| hear.lock().unwrap().push(*key)).unwrap();
         for key in [1u64, 2, 1] {
             select(&mut state, &key);
@@ -143,12 +143,12 @@ pub fn a_key_listener_hears_of_every_key(factory: BackendFactory<'_>) {
         let keys = [7u64, 8];
         let hashes = keys.map(|key| hasher.hash(&key).unwrap());
         state.resolve_batch(keys.iter().zip(hashes)).unwrap();
-        state.select(1);
-        state.select(0);
+        state.select(1).unwrap();
+        state.select(0).unwrap();
         assert_eq!(*heard.lock().unwrap(), [1, 2, 1, 8, 7]);
         assert!(state.deregister_key_listener(listener));
         assert!(!state.deregister_key_listener(listener));
-        state.select(1);
+        state.select(1).unwrap();
         select(&mut state, &9u64);
         assert_eq!(*heard.lock().unwrap(), [1, 2, 1, 8, 7]);
     });

@@ -101,7 +101,7 @@ pub fn without_a_current_namespace_there_is_no_state_in_one(factory: BackendFact
     with_every_cache(factory, |bench| {
         let mut state = bench.open::<u64>();
         let (counts, texts) = (counts(&mut state), texts(&mut state));
-        assert!(matches!(state.set_current_namespace(&(0i64, 1i64)), Err(StateError::NoCurrentKey { .. })));
+        assert!(matches!(state.set_current_namespace(&(0i64, 1i64)), Err(StateError::NoKey)));
         select(&mut state, &1u64);
         assert_no_namespace("counts", counts.value(&mut state));
         enter_window(&mut state, (0i64, 1i64));
@@ -110,7 +110,7 @@ pub fn without_a_current_namespace_there_is_no_state_in_one(factory: BackendFact
         select(&mut state, &1u64);
         assert_no_namespace("counts", counts.value(&mut state));
         let other = state.set_current_namespace(&7u8);
-        assert!(matches!(other, Err(StateError::OtherNamespaceType { .. })), "{other:?}");
+        assert!(matches!(other, Err(StateError::NoSuchNamespaces { .. })), "{other:?}");
     });
 }
 
@@ -357,7 +357,7 @@ pub fn what_cannot_be_merged_is_refused(factory: BackendFactory<'_>) {
             other => panic!("value state was merged: {other:?}"),
         }
         match texts.merge_namespaces(&mut state, &(0i64, 1i64), &[(1, 2)]) {
-            Err(StateError::OtherNamespaceType { state, .. }) => assert_eq!(state, "state \"texts\""),
+            Err(StateError::OtherNamespaceType { state, .. }) => assert_eq!(state, "texts"),
             other => panic!("namespaces of another type were merged: {other:?}"),
         }
         for start in 0..2 {

@@ -42,7 +42,7 @@ pub fn without_a_current_key_there_is_no_state(factory: BackendFactory<'_>) {
         let hash = KeyHasher::default().hash(&1u64).unwrap();
         state.resolve_batch([(&1u64, hash)].into_iter()).unwrap();
         check(&mut state);
-        state.select(0);
+        state.select(0).unwrap();
         assert_eq!(count.value(&mut state).unwrap(), Some(1));
         assert_eq!(Snapshot::of(&mut state).entries().len(), 1);
     });
@@ -109,7 +109,7 @@ pub fn a_key_of_another_type_is_refused(factory: BackendFactory<'_>) {
         count.update(&mut state, 1).unwrap();
         let key = String::from("1");
         let hash = KeyHasher::default().hash(&key).unwrap();
-        assert!(matches!(state.set_current_key(&key, hash), Err(StateError::OtherKeyType)));
+        assert!(matches!(state.set_current_key(&key, hash), Err(StateError::OtherKeyType { .. })));
         assert_no_key("count", count.value(&mut state));
         select(&mut state, &1u64);
         assert_eq!(count.value(&mut state).unwrap(), Some(1));

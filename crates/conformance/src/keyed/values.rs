@@ -232,7 +232,7 @@ pub fn a_batch_is_like_its_keys_one_by_one(factory: BackendFactory<'_>) {
         for _ in 0..3 {
             state.resolve_batch(keys.iter().zip(hashes.iter().copied())).unwrap();
             for index in 0..keys.len() {
-                state.select(index);
+                state.select(index).unwrap();
                 count.modify(&mut state, |count| *count = Some(count.unwrap_or(0) + 1)).unwrap();
             }
             state.end_batch().unwrap();

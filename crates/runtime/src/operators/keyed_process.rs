@@ -119,7 +119,7 @@ where
         while limits.allow(done, self.output.len()) {
             let index = self.input.taken();
             let Some((record, timestamp)) = self.input.next() else { break };
-            state.select(index);
+            state.select(index).map_err(TaskError::state(&cx.uid))?;
             self.output.set_timestamp(timestamp);
             let mut context = KeyedContext::new(
                 state,

@@ -11,6 +11,8 @@ use crate::{BincodeSerializer, BoxedError, Schema, Serializer, StateError};
 ///
 /// For programs that come from Flink 1.x. New ones use [`AggregatingStateDescriptor`](super::AggregatingStateDescriptor),
 /// which can also be merged: folding state cannot be used in windows that are.
+///
+/// After an error the state is what it was before. For that the accumulator is cloned before every value: keep it small.
 #[derive(Clone)]
 pub struct FoldingStateDescriptor<T, Acc> {
     name: String,

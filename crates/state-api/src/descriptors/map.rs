@@ -35,6 +35,19 @@ impl<UK: Key, UV: State> MapStateDescriptor<UK, UV> {
         self
     }
 
+    /// For map keys whose schema cannot be traced: a name and a version take its place. Raise the version whenever the
+    /// bytes of the type change.
+    pub fn opaque_key_schema(mut self, name: impl Into<String>, version: u32) -> Self {
+        self.key_serializer = Arc::new(BincodeSerializer::opaque(name, version));
+        self
+    }
+
+    /// As [`MapStateDescriptor::opaque_key_schema`], for the values.
+    pub fn opaque_value_schema(mut self, name: impl Into<String>, version: u32) -> Self {
+        self.value_serializer = Arc::new(BincodeSerializer::opaque(name, version));
+        self
+    }
+
     /// Writes the map keys, and the values.
     pub(crate) fn serializers(&self) -> (Arc<dyn Serializer<UK>>, Arc<dyn Serializer<UV>>) {
         (self.key_serializer.clone(), self.value_serializer.clone())
@@ -52,7 +65,7 @@ impl<UK: Key, UV: State> AnyDescriptor for MapStateDescriptor<UK, UV> {
 
     fn table_meta(&self, key: Schema, namespace: Schema) -> Result<TableMeta, StateError> {
         let map_key = Some(schema_of(&self.name, "map key", &*self.key_serializer)?);
-        let value = schema_of(&self.name, "value", &*self.value_serializer)?;
+        let value = schema_of(&self.name, "map value", &*self.value_serializer)?;
         Ok(TableMeta { name: self.name.clone(), kind: StateKind::Map, key, namespace, map_key, value })
     }
 

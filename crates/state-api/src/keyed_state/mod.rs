@@ -12,12 +12,11 @@ pub use key_listeners::KeyListenerId;
 use key_listeners::KeyListeners;
 pub use namespaced::NamespacedStore;
 
-use crate::rows::column::{Access, Column, MapColumn};
+use crate::rows::column::{Access, Column};
 use crate::rows::{AccessError, Behind, Keys, NO_ROW, OwnedGroups, RowSpace, TypedRows, byte_tables, key_rows};
 use crate::{
-    AnyDescriptor, CheckpointId, FrozenState, Key, KeyHash, KeyHasher, KeyedBackendParameters, KeyedStateBackend,
-    KeyedStateStore, MapState, Residence, Schema, Serializer, Slot, SnapshotRequest, State, StateError, TableId,
-    TableMeta,
+    AnyDescriptor, CheckpointId, FrozenState, Key, KeyHash, KeyedBackendParameters, KeyedStateBackend, KeyedStateStore,
+    Residence, Schema, Serializer, Slot, SnapshotRequest, StateError, TableId, TableMeta,
 };
 
 /// Keys that [`KeyedState::set_current_key`] makes current before it does the work of an ended batch.
@@ -113,8 +112,7 @@ impl KeyedState {
         &mut self,
         keys: impl Iterator<Item = (&'k K, KeyHash)> + Clone,
     ) -> Result<(), StateError> {
-        self.current = NO_ROW;
-        self.rows.namespaces.iter_mut().for_each(|namespaces| namespaces.current = NO_ROW);
+        self.nothing_is_current();
         self.batch.clear();
         let Keys { column, emptied, .. } = &mut self.rows.keys;
         let outcome = key_rows::resolve(&mut **column, keys, &mut self.batch, emptied);
@@ -128,33 +126,44 @@ impl KeyedState {
 
     /// Makes the key of the i-th record of the resolved batch current.
     ///
-    /// # Panics
-    /// When the resolved batch has no such record.
+    /// Fails when the resolved batch has no such record, which is so after another key was made current.
     #[inline]
-    pub fn select(&mut self, index: usize) {
-        let row = self.batch[index];
+    pub fn select(&mut self, index: usize) -> Result<(), StateError> {
+        let Some(row) = self.batch.get(index) else {
+            return Err(StateError::NotInBatch { index, length: self.batch.len() });
+        };
+        self.make_current(*row);
+        Ok(())
+    }
+
+    #[inline]
+    fn make_current(&mut self, row: u32) {
         if self.is_watched {
-            self.about_to_select(row);
+            self.rows.leave_namespaces();
+            if !self.key_listeners.is_empty() {
+                self.tell_listeners(row);
+            }
         }
         self.current = row;
     }
 
-    /// What there is to a change of the current key beside the number of its row.
     #[cold]
     #[inline(never)]
-    fn about_to_select(&mut self, row: u32) {
-        self.rows.namespaces.iter_mut().for_each(|namespaces| namespaces.current = NO_ROW);
-        if !self.key_listeners.is_empty() {
-            self.rows.keys.column.with_key(row, &mut |key| self.key_listeners.call(key));
-        }
+    fn tell_listeners(&mut self, row: u32) {
+        self.rows.keys.column.with_key(row, &mut |key| self.key_listeners.call(key));
+    }
+
+    fn nothing_is_current(&mut self) {
+        self.current = NO_ROW;
+        self.rows.leave_namespaces();
     }
 
     /// Makes one key current. Ends the resolved batch.
     ///
     /// Fails when the key has another type or does not belong to this subtask; then no key is current.
     pub fn set_current_key<K: Key>(&mut self, key: &K, hash: KeyHash) -> Result<(), StateError> {
+        self.nothing_is_current();
         self.batch.clear();
-        self.current = NO_ROW;
         self.single_keys += 1;
         let is_over_bound = self.is_cache && self.rows.cached_rows() > self.settings.cached_rows_max;
         if self.single_keys > SINGLE_KEYS_A_BATCH || is_over_bound {
@@ -162,10 +171,7 @@ impl KeyedState {
         }
         let Keys { column, emptied, .. } = &mut self.rows.keys;
         let row = key_rows::row(&mut **column, key, hash, emptied)?;
-        if self.is_watched {
-            self.about_to_select(row);
-        }
-        self.current = row;
+        self.make_current(row);
         Ok(())
     }
 
@@ -173,21 +179,18 @@ impl KeyedState {
     ///
     /// Fails when no key is, and when keys have another type.
     pub fn current_key<K: Key>(&self) -> Result<&K, StateError> {
-        let key = key_rows::key(&*self.rows.keys.column, self.current)?;
-        key.ok_or_else(|| StateError::NoCurrentKey { state: "every state".to_owned() })
+        key_rows::key(&*self.rows.keys.column, self.current)?.ok_or(StateError::NoKey)
     }
 
     /// The stable hash of the key that is current. Fails when no key is.
     pub fn current_key_hash(&self) -> Result<KeyHash, StateError> {
-        let hash = self.rows.keys.column.hash(self.current);
-        hash.ok_or_else(|| StateError::NoCurrentKey { state: "every state".to_owned() })
+        self.rows.keys.column.hash(self.current).ok_or(StateError::NoKey)
     }
 
     /// Ends a batch: no key is current, rows without any state are given back, the cache is kept within its bound,
     /// a bounded part of what a finished snapshot left behind is folded back.
     pub fn end_batch(&mut self) -> Result<(), StateError> {
-        self.current = NO_ROW;
-        self.rows.namespaces.iter_mut().for_each(|namespaces| namespaces.current = NO_ROW);
+        self.nothing_is_current();
         self.batch.clear();
         self.single_keys = 0;
         if !self.is_cache {
@@ -223,45 +226,6 @@ impl KeyedState {
         (tables[table].column.as_mut(), behind)
     }
 
-    /// Visits every map entry of every key of a map state. The key that was current is current afterwards.
-    ///
-    /// Fails when the handle is not one of this store, when `K` is not the type of the keys, and when an entry cannot
-    /// be read.
-    pub fn for_each_map_entry<K: Key, UK: Key, UV: State>(
-        &mut self,
-        state: &MapState<UK, UV>,
-        mut visit: impl FnMut(&K, KeyHash, &UK, &UV),
-    ) -> Result<(), StateError> {
-        let slot = state.slot();
-        self.check(slot)?;
-        if slot.space != RowSpace::KEYS {
-            return Err(self.other_namespace_type::<()>(slot));
-        }
-        // Also finds out before anything is visited whether the keys are of this type.
-        let serializer = key_rows::serializer::<K>(&mut *self.rows.keys.column)?;
-        let table = &mut self.rows.tables[usize::from(slot.column)];
-        let name = table.meta.name.clone();
-        let column = table.typed_column::<MapColumn<UK, UV>>().ok_or(StateError::ForeignHandle)?;
-        if self.is_cache {
-            let mut behind = Behind {
-                backend: &mut self.backend,
-                keys: &mut self.rows.keys,
-                namespaces: None,
-                table: TableId(slot.column),
-            };
-            let mut hasher = KeyHasher::default();
-            return column.for_each_in_bytes(&mut behind, |key, map_key, value| {
-                let key = serializer.deserialize(key);
-                let key = key.map_err(|source| StateError::Serializer { state: name.clone(), source })?;
-                visit(&key, hasher.hash(&key)?, &map_key, &value);
-                Ok(())
-            });
-        }
-        key_rows::for_each(&mut *self.rows.keys.column, |row, key, hash| {
-            column.for_each_in_rows(row, |map_key, value| visit(key, hash, map_key, value));
-        })
-    }
-
     /// The names of restored states that nobody has registered so far. They go into every snapshot unchanged; a name that
     /// was changed in the program is one of them.
     pub fn unregistered_states(&self) -> impl Iterator<Item = &str> {
@@ -270,10 +234,17 @@ impl KeyedState {
 
     /// Takes a snapshot. What happens to the live state afterwards does not show in it.
     ///
-    /// Fails when dirty rows cannot be written back, or when the backend fails; the task is then to fail too.
+    /// Fails when dirty rows cannot be written back, when the backend fails, and with [`StateError::Failed`] after any call of
+    /// the backend has failed before; the task is then to fail too.
     pub fn freeze(&mut self, request: &SnapshotRequest) -> Result<FrozenKeyedState, StateError> {
         if self.is_cache {
             self.write_back()?;
+        } else {
+            // An operator without records ends no batch.
+            self.rows.fold();
+        }
+        if self.rows.keys.has_failed {
+            return Err(StateError::Failed);
         }
         let content = self.backend.freeze(request, &mut self.rows)?;
         Ok(FrozenKeyedState { tables: self.rows.metas(), content })
@@ -398,6 +369,9 @@ impl KeyedStateStore for KeyedState {
     }
 }
 
+#[cfg(test)]
+#[path = "failures_test.rs"]
+mod failures_test;
 #[cfg(test)]
 #[path = "keyed_state_test.rs"]
 mod keyed_state_test;

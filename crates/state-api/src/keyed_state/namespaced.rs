@@ -31,11 +31,15 @@ impl KeyedState {
         &mut self,
         serializer: Arc<dyn Serializer<N>>,
     ) -> Result<NamespacedStore<'_, N>, StateError> {
-        let schema = serializer.schema().map_err(|error| StateError::Untraceable {
-            state: "every state in these namespaces".to_owned(),
-            part: "namespace",
-            reason: error.reason,
-        })?;
+        let schema = if is_none::<N>() {
+            Schema::unit()
+        } else {
+            serializer.schema().map_err(|error| StateError::Untraceable {
+                state: "every state in these namespaces".to_owned(),
+                part: "namespace",
+                reason: error.reason,
+            })?
+        };
         Ok(NamespacedStore { state: self, serializer, schema })
     }
 
@@ -51,26 +55,22 @@ impl KeyedState {
     }
 
     /// Finds or makes the row of a namespace of the current key: index of the type of namespaces, and row. `None` for
-    /// `()`, of which there is only one and always.
+    /// a type of which there is only one value, and so always the same namespace.
     fn namespace_row<N: Key>(&mut self, namespace: &N) -> Result<Option<(usize, u32)>, StateError> {
         if self.current == NO_ROW {
-            return Err(StateError::NoCurrentKey { state: "every state in namespaces".to_owned() });
+            return Err(StateError::NoKey);
         }
-        let space = self.rows.namespaces.iter().position(|known| known.typed::<N>().is_some());
-        match space {
-            Some(space) => Ok(Some((space, self.rows.namespaces[space].row(self.current, namespace)))),
-            None if size_of::<N>() == 0 => Ok(None),
-            None => {
-                let namespace = std::any::type_name::<N>();
-                Err(StateError::OtherNamespaceType { state: "none of the states".to_owned(), namespace })
-            }
+        match self.rows.find_space::<N>().and_then(RowSpace::index) {
+            Some(index) => Ok(Some((index, self.rows.namespaces[index].row(self.current, namespace)))),
+            None if is_none::<N>() => Ok(None),
+            None => Err(StateError::NoSuchNamespaces { namespace: std::any::type_name::<N>() }),
         }
     }
 
     #[cold]
     pub(super) fn other_namespace_type<N>(&self, state: Slot) -> StateError {
         let name = &self.rows.tables[usize::from(state.column)].meta.name;
-        StateError::OtherNamespaceType { state: format!("state {name:?}"), namespace: std::any::type_name::<N>() }
+        StateError::OtherNamespaceType { state: name.clone(), namespace: std::any::type_name::<N>() }
     }
 
     /// Merges the state of the source namespaces of the current key into that of the target, and removes it from them.
@@ -89,6 +89,9 @@ impl KeyedState {
         if state.space.index().is_none_or(|index| self.rows.namespaces[index].typed::<N>().is_none()) {
             return Err(self.other_namespace_type::<N>(state));
         }
+        if self.current == NO_ROW {
+            return Err(StateError::NoCurrentKey { state: name.clone() });
+        }
         let mut row_of = |namespace| self.namespace_row(namespace).map(|row| row.map_or(NO_ROW, |(_, row)| row));
         let target = row_of(target)?;
         let mut seen = BTreeSet::from([target]);
@@ -106,15 +109,37 @@ impl KeyedState {
     }
 }
 
+/// Whether there is only one namespace of a type, so that state in it is state in none.
+fn is_none<N>() -> bool {
+    size_of::<N>() == 0
+}
+
 impl<N: Key> KeyedStateStore for NamespacedStore<'_, N> {
     fn register(&mut self, descriptor: &dyn AnyDescriptor) -> Result<Slot, StateError> {
-        let space = if self.schema == Schema::unit() {
-            RowSpace::KEYS
+        let (state, schema) = (&mut *self.state, &self.schema);
+        if is_none::<N>() {
+            return state.register_in(RowSpace::KEYS, schema.clone(), descriptor);
+        }
+        if let Some(space) = state.rows.find_space::<N>() {
+            let known = space.index().map(|index| &state.rows.namespaces[index].schema);
+            if let Some(known) = known.filter(|known| *known != schema) {
+                return Err(StateError::OtherSchema {
+                    state: descriptor.name().to_owned(),
+                    part: "namespace",
+                    existing: Box::new(known.clone()),
+                    requested: Box::new(schema.clone()),
+                });
+            }
+            return state.register_in(space, schema.clone(), descriptor);
+        }
+        let space = state.rows.add_space(self.serializer.clone(), schema.clone());
+        let registered = state.register_in(space, schema.clone(), descriptor);
+        if registered.is_ok() {
+            state.is_watched = true;
         } else {
-            self.state.is_watched = true;
-            self.state.rows.space_of(self.serializer.clone())
-        };
-        self.state.register_in(space, self.schema.clone(), descriptor)
+            state.rows.namespaces.pop();
+        }
+        registered
     }
 
     fn backend_type(&self) -> &str {

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::KeyedState;
-use crate::rows::{byte_tables, list_position, restored_sections};
-use crate::{KeyGroup, StateError, StateKind, TableMeta};
+use crate::rows::{byte_tables, restored_sections};
+use crate::{KeyGroup, StateError, TableMeta};
 
 impl KeyedState {
     /// Takes the canonical stream of one key group of a snapshot in which the tables were `tables`.
@@ -26,15 +26,7 @@ impl KeyedState {
         for (meta, section) in restored_sections(tables, stream)? {
             let table = self.rows.find_table(&meta.name).expect("the tables have just been made known");
             if self.is_cache {
-                let bytes = byte_tables(&mut *self.backend);
-                let known = &mut self.rows.tables[usize::from(table.0)];
-                section.visit(table, group, &mut |entry| {
-                    if meta.kind == StateKind::List {
-                        let position = list_position(&meta.name, entry.at.map_key)?;
-                        known.next_position = known.next_position.max(position.saturating_add(1));
-                    }
-                    bytes.put(entry.at, entry.value)
-                })?;
+                self.rows.put_restored(table, group, &section, byte_tables(&mut *self.backend))?;
             } else {
                 self.rows.add_dormant(table, group, section)?;
             }

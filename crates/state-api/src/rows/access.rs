@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::index::NO_ROW;
 use super::key_rows::{KeyColumn, OwnedGroups};
 use super::namespaces::Namespaces;
-use crate::{At, ByteTables, KeyedStateBackend, Prefix, Residence, SerializerError, StateError, TableId};
+use crate::{At, ByteTables, Entry, KeyedStateBackend, Prefix, Residence, SerializerError, StateError, TableId};
 
 /// Entries that are removed from the byte tables between two scans.
 const ENTRIES_REMOVED: usize = 4096;
@@ -37,6 +37,8 @@ pub(crate) struct Keys {
     pub(crate) column: Box<dyn KeyColumn>,
     /// Rows that were made, or lost a state, in this batch.
     pub(crate) emptied: Vec<u32>,
+    /// As a cache: a call of the byte tables has failed. What the rows and the bytes say together is not known since.
+    pub(crate) has_failed: bool,
     serialized: SerializedKey,
     serialized_namespace: Vec<u8>,
 }
@@ -50,7 +52,7 @@ struct SerializedKey {
 impl Keys {
     pub(crate) fn new(groups: OwnedGroups, column: Box<dyn KeyColumn>) -> Self {
         let serialized = SerializedKey { row: NO_ROW, bytes: Vec::new() };
-        Self { groups, column, emptied: Vec::new(), serialized, serialized_namespace: Vec::new() }
+        Self { groups, column, emptied: Vec::new(), has_failed: false, serialized, serialized_namespace: Vec::new() }
     }
 
     /// As a cache: gives all rows back.
@@ -72,8 +74,8 @@ pub struct Behind<'a> {
 
 impl Behind<'_> {
     /// The byte tables, and the address in them of a row of state `state`, without a map key.
-    pub(crate) fn reach(&mut self, state: &str, row: u32) -> Result<(&mut dyn ByteTables, At<'_>), StateError> {
-        let Keys { groups, column, serialized, serialized_namespace, .. } = &mut *self.keys;
+    pub(crate) fn reach(&mut self, state: &str, row: u32) -> Result<(Tables<'_>, At<'_>), StateError> {
+        let Keys { groups, column, has_failed, serialized, serialized_namespace, .. } = &mut *self.keys;
         serialized_namespace.clear();
         let key_row = match &self.namespaces {
             None => row,
@@ -93,12 +95,17 @@ impl Behind<'_> {
         let group = groups.max_parallelism.group_of(hash);
         let (key, namespace) = (&serialized.bytes[..], &serialized_namespace[..]);
         let at = At { table: self.table, group, key, namespace, map_key: &[] };
-        Ok((byte_tables(&mut **self.backend), at))
+        Ok((Tables { tables: byte_tables(&mut **self.backend), has_failed }, at))
+    }
+
+    /// The byte tables.
+    pub(crate) fn tables(&mut self) -> Tables<'_> {
+        Tables { tables: byte_tables(&mut **self.backend), has_failed: &mut self.keys.has_failed }
     }
 
     /// Removes all entries of a row of state `state` from the byte tables.
     pub(crate) fn remove_entries(&mut self, state: &str, row: u32) -> Result<(), StateError> {
-        let (tables, at) = self.reach(state, row)?;
+        let (mut tables, at) = self.reach(state, row)?;
         let mut map_keys: Vec<Vec<u8>> = Vec::new();
         loop {
             map_keys.clear();
@@ -113,6 +120,34 @@ impl Behind<'_> {
                 return Ok(());
             }
         }
+    }
+}
+
+/// The byte tables, with a memory for failures: after one nobody knows what was done, and no snapshot may be taken.
+pub(crate) struct Tables<'a> {
+    pub(crate) tables: &'a mut dyn ByteTables,
+    pub(crate) has_failed: &'a mut bool,
+}
+
+impl Tables<'_> {
+    pub(crate) fn get(&mut self, at: At<'_>, out: &mut Vec<u8>) -> Result<bool, StateError> {
+        self.tables.get(at, out).inspect_err(|_| *self.has_failed = true)
+    }
+
+    pub(crate) fn put(&mut self, at: At<'_>, value: &[u8]) -> Result<(), StateError> {
+        self.tables.put(at, value).inspect_err(|_| *self.has_failed = true)
+    }
+
+    pub(crate) fn remove(&mut self, at: At<'_>) -> Result<(), StateError> {
+        self.tables.remove(at).inspect_err(|_| *self.has_failed = true)
+    }
+
+    pub(crate) fn scan(
+        &mut self,
+        prefix: Prefix<'_>,
+        visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StateError> {
+        self.tables.scan(prefix, visit).inspect_err(|_| *self.has_failed = true)
     }
 }
 

@@ -86,9 +86,26 @@ impl<In: 'static, Acc: State, Out: 'static> Accumulators<In, Out> for TypedAccum
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<In: 'static, Acc: State, Out: 'static> Column for TypedAccumulators<In, Acc, Out> {
     fn load(&mut self, row: u32, map_key: &[u8], value: &[u8]) -> Result<(), StateError> {
         self.values.load(row, map_key, value)
+    }
+
+    fn set_hash_seed(&mut self, seed: u64) {
+        self.values.set_hash_seed(seed);
+    }
+
+    fn finish_load(&mut self) -> Result<(), StateError> {
+        self.values.finish_load()
+    }
+
+    fn set_next_position(&mut self, position: u64) {
+        self.values.set_next_position(position);
+    }
+
+    fn own_rows(&self) -> usize {
+        self.values.own_rows()
     }
 
     fn is_empty_at(&self, row: u32) -> bool {
@@ -143,9 +160,26 @@ impl<In: 'static, Acc: State, Out: 'static> Column for TypedAccumulators<In, Acc
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<In: 'static, Out: 'static> Column for AccumulatingColumn<In, Out> {
     fn load(&mut self, row: u32, map_key: &[u8], value: &[u8]) -> Result<(), StateError> {
         self.inner.load(row, map_key, value)
+    }
+
+    fn set_hash_seed(&mut self, seed: u64) {
+        self.inner.set_hash_seed(seed);
+    }
+
+    fn finish_load(&mut self) -> Result<(), StateError> {
+        self.inner.finish_load()
+    }
+
+    fn set_next_position(&mut self, position: u64) {
+        self.inner.set_next_position(position);
+    }
+
+    fn own_rows(&self) -> usize {
+        self.inner.own_rows()
     }
 
     fn is_empty_at(&self, row: u32) -> bool {

@@ -46,13 +46,19 @@ pub trait Column: Any + Send {
     }
 
     /// Merges the state of the source rows into that of the current row and removes it from them. None of the sources is
-    /// the current row. Fails with nothing changed. Only called for kinds that can be merged.
+    /// the current row. When a function fails, nothing has changed. Only called for kinds that can be merged.
     fn merge(&mut self, _access: &mut Access<'_>, _sources: &[u32]) -> Result<(), StateError> {
         unreachable!("the kind of this state cannot be merged")
     }
 
     /// As a cache: writes what is newer than the byte tables into them.
     fn write_back(&mut self, behind: &mut Behind<'_>) -> Result<(), StateError>;
+
+    /// As a cache: how many rows are noted as having something to be written.
+    #[cfg(test)]
+    fn listed_rows(&self) -> usize {
+        0
+    }
 
     /// As a cache: gives all rows back.
     fn forget(&mut self);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use bytes::Bytes;
 
@@ -181,8 +181,19 @@ impl OwnedAt {
 pub(crate) struct TreeBackend {
     /// How often it was read, by `get` or `scan`.
     pub(crate) reads: Arc<AtomicU32>,
+    /// Counts down with every call; the one that finds 1 fails. 0 and below: none does.
+    pub(crate) calls_to_failure: Arc<AtomicI64>,
     tables: Vec<TableMeta>,
     entries: BTreeMap<OwnedAt, Vec<u8>>,
+}
+
+impl TreeBackend {
+    fn call(&self) -> Result<(), StateError> {
+        if self.calls_to_failure.fetch_sub(1, Ordering::Relaxed) == 1 {
+            return Err(StateError::Backend("the disk is gone".into()));
+        }
+        Ok(())
+    }
 }
 
 impl KeyedStateBackend for TreeBackend {
@@ -209,6 +220,7 @@ impl ByteTables for TreeBackend {
     fn get(&mut self, at: At<'_>, out: &mut Vec<u8>) -> Result<bool, StateError> {
         assert!(usize::from(at.table.0) < self.tables.len());
         self.reads.fetch_add(1, Ordering::Relaxed);
+        self.call()?;
         let value = self.entries.get(&at.into());
         out.extend_from_slice(value.map(Vec::as_slice).unwrap_or_default());
         Ok(value.is_some())
@@ -216,11 +228,13 @@ impl ByteTables for TreeBackend {
 
     fn put(&mut self, at: At<'_>, value: &[u8]) -> Result<(), StateError> {
         assert!(usize::from(at.table.0) < self.tables.len());
+        self.call()?;
         self.entries.insert(at.into(), value.to_vec());
         Ok(())
     }
 
     fn remove(&mut self, at: At<'_>) -> Result<(), StateError> {
+        self.call()?;
         self.entries.remove(&at.into());
         Ok(())
     }
@@ -237,6 +251,7 @@ impl ByteTables for TreeBackend {
             }
         };
         self.reads.fetch_add(1, Ordering::Relaxed);
+        self.call()?;
         for (at, value) in self.entries.iter().filter(|(at, _)| is_wanted(at)) {
             if visit(at.entry(value)).is_break() {
                 break;

@@ -145,7 +145,7 @@ impl FrozenState for FrozenRows {
                         match table.space.index() {
                             None => visit_row(*row, &[])?,
                             Some(index) => {
-                                self.namespaces[index].visit(*row, &mut self.namespace, &mut visit_row)?;
+                                self.namespaces[index].visit(&table.name, *row, &mut self.namespace, &mut visit_row)?;
                             }
                         }
                     }

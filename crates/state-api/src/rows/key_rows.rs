@@ -53,6 +53,9 @@ pub(crate) trait KeyColumn: Send {
         made: &mut Vec<u32>,
     ) -> Result<u32, StateError>;
 
+    /// Checks that a serialised key is one and belongs to `group`; for a restored entry of state `state`.
+    fn check_group(&self, state: &str, group: KeyGroup, key: &[u8], hasher: &mut KeyHasher) -> Result<(), StateError>;
+
     /// Gives a row back; it may not be in use.
     fn release(&mut self, row: u32);
 
@@ -113,12 +116,17 @@ macro_rules! typed {
     ($keys:expr, $key:ty, $rows:ident => $call:expr) => {
         if has_niche::<$key>() {
             let rows = $keys.as_any_mut().downcast_mut::<KeyRows<$key, Option<$key>>>();
-            rows.ok_or(StateError::OtherKeyType).and_then(|$rows| $call)
+            rows.ok_or_else(other_key_type::<$key>).and_then(|$rows| $call)
         } else {
             let rows = $keys.as_any_mut().downcast_mut::<KeyRows<$key, Bare<$key>>>();
-            rows.ok_or(StateError::OtherKeyType).and_then(|$rows| $call)
+            rows.ok_or_else(other_key_type::<$key>).and_then(|$rows| $call)
         }
     };
+}
+
+#[cold]
+fn other_key_type<K>() -> StateError {
+    StateError::OtherKeyType { key: std::any::type_name::<K>() }
 }
 
 /// Finds or makes the row of a key. A row that is made is appended to `made`.
@@ -145,10 +153,10 @@ pub(crate) fn resolve<'k, K: Key>(
 /// The key of a row; `None` when there is no such row.
 pub(crate) fn key<K: Key>(keys: &dyn KeyColumn, row: u32) -> Result<Option<&K>, StateError> {
     if has_niche::<K>() {
-        let rows = keys.as_any().downcast_ref::<KeyRows<K, Option<K>>>().ok_or(StateError::OtherKeyType)?;
+        let rows = keys.as_any().downcast_ref::<KeyRows<K, Option<K>>>().ok_or_else(other_key_type::<K>)?;
         Ok(rows.cells.read(row).map(KeyCell::key))
     } else {
-        let rows = keys.as_any().downcast_ref::<KeyRows<K, Bare<K>>>().ok_or(StateError::OtherKeyType)?;
+        let rows = keys.as_any().downcast_ref::<KeyRows<K, Bare<K>>>().ok_or_else(other_key_type::<K>)?;
         Ok(rows.cells.read(row).map(KeyCell::key))
     }
 }
@@ -229,6 +237,24 @@ impl<K: Key, C: KeyCell<K>> KeyRows<K, C> {
         Ok(())
     }
 
+    /// Reads a serialised key of `group`, for an entry of state `state`.
+    fn read(
+        &self,
+        state: &str,
+        group: KeyGroup,
+        key: &[u8],
+        hasher: &mut KeyHasher,
+    ) -> Result<(K, KeyHash), StateError> {
+        let key = self.serializer.deserialize(key).map_err(serializer_error(state))?;
+        let hash = hasher.hash(&key)?;
+        let found = self.groups.max_parallelism.group_of(hash);
+        if found == group {
+            return Ok((key, hash));
+        }
+        let what = format!("state {state:?}: a key of key group {found} was stored in key group {group}");
+        Err(StateError::Damaged(what))
+    }
+
     fn for_each(&self, mut visit: impl FnMut(u32, &K, KeyHash)) {
         for row in 0..self.row_count {
             if let (Some(Some(hash)), Some(cell)) = (self.hashes.read(row), self.cells.read(row)) {
@@ -268,15 +294,12 @@ impl<K: Key, C: KeyCell<K>> KeyColumn for KeyRows<K, C> {
         hasher: &mut KeyHasher,
         made: &mut Vec<u32>,
     ) -> Result<u32, StateError> {
-        let key = self.serializer.deserialize(key).map_err(serializer_error(state))?;
-        let hash = hasher.hash(&key)?;
-        let found = self.groups.max_parallelism.group_of(hash);
-        if found != group {
-            return Err(StateError::Damaged(format!(
-                "state {state:?}: a key of key group {found} was stored in key group {group}"
-            )));
-        }
+        let (key, hash) = self.read(state, group, key, hasher)?;
         self.row(&key, hash, made)
+    }
+
+    fn check_group(&self, state: &str, group: KeyGroup, key: &[u8], hasher: &mut KeyHasher) -> Result<(), StateError> {
+        self.read(state, group, key, hasher).map(|_| ())
     }
 
     fn release(&mut self, row: u32) {

@@ -28,8 +28,12 @@ pub(crate) struct ListColumn<T> {
     lists: Paged<Option<List<T>>>,
     /// What a cache knows of the lists; empty where the rows are no cache.
     cached: Vec<Cached>,
-    /// As a cache: every row that has unwritten elements; also some that have none.
+    /// As a cache: every row that has something to be written, once; also some that have nothing.
     dirty: Vec<u32>,
+    /// As a cache: how many elements are here.
+    held: usize,
+    /// As a cache: of rows that are written anew, the positions that their chunks have in the byte tables.
+    replaced: BTreeMap<u32, Vec<u64>>,
     /// As a cache: the position of the chunk that is written next.
     next_position: u64,
     /// The restored chunks by row and position, until all of them are there.
@@ -49,6 +53,8 @@ struct Cached {
     is_whole: bool,
     /// So many of the elements that are here, the last ones, are not in the byte tables.
     unwritten: usize,
+    /// It is among those that may have something to be written.
+    is_listed: bool,
 }
 
 impl<T: State> ListColumn<T> {
@@ -57,6 +63,8 @@ impl<T: State> ListColumn<T> {
             lists: Paged::new(),
             cached: Vec::new(),
             dirty: Vec::new(),
+            held: 0,
+            replaced: BTreeMap::new(),
             next_position: 0,
             loading: BTreeMap::new(),
             round_trip: RoundTrip::default(),
@@ -79,10 +87,20 @@ impl<T: State> ListColumn<T> {
 
     /// Whether the list of the current row is empty.
     pub(crate) fn is_empty(&mut self, access: &mut Access<'_>) -> Result<bool, StateError> {
-        if access.is_cache && !self.is_empty_at(access.row) {
+        self.used = true;
+        if !self.is_empty_at(access.row) {
             return Ok(false);
         }
-        self.get(access).map(|list| list.is_none())
+        if !access.is_cache || self.known(access.row).is_whole {
+            return Ok(true);
+        }
+        let (mut tables, at) = access.behind.reach(&self.name, access.row)?;
+        let mut is_empty = true;
+        tables.scan(prefix_of(at), &mut |_| {
+            is_empty = false;
+            ControlFlow::Break(())
+        })?;
+        Ok(is_empty)
     }
 
     /// Appends an element to the list of the current row.
@@ -119,11 +137,13 @@ impl<T: State> ListColumn<T> {
         self.used = true;
         if access.is_cache {
             let row = access.row;
-            let Cached { is_whole, unwritten } = self.known(row);
-            if !is_whole || self.held(row) > unwritten {
+            let known = self.known(row);
+            if !known.is_whole || self.held_of(row) > known.unwritten || self.replaced.contains_key(&row) {
                 access.behind.remove_entries(&self.name, row)?;
             }
-            self.know(row, Cached { is_whole: true, unwritten: 0 });
+            self.replaced.remove(&row);
+            self.held -= self.held_of(row);
+            self.know(row, Cached { is_whole: true, unwritten: 0, ..known });
         }
         if !self.is_empty_at(access.row) {
             *self.lists.write(access.row) = None;
@@ -150,12 +170,18 @@ impl<T: State> ListColumn<T> {
         let before = list.len();
         list.extend(elements);
         if access.is_cache {
-            let unwritten = list.len() - before;
+            let added = list.len() - before;
+            self.held += added;
             let known = self.known(access.row);
-            if known.unwritten == 0 && unwritten > 0 {
-                self.dirty.push(access.row);
-            }
-            self.know(access.row, Cached { unwritten: known.unwritten + unwritten, ..known });
+            self.know(access.row, Cached { unwritten: known.unwritten + added, ..known });
+            self.list_dirty(access.row);
+        }
+    }
+
+    /// As a cache: a row has something to be written.
+    fn list_dirty(&mut self, row: u32) {
+        if !std::mem::replace(&mut self.cached[row as usize].is_listed, true) {
+            self.dirty.push(row);
         }
     }
 
@@ -171,7 +197,7 @@ impl<T: State> ListColumn<T> {
     }
 
     /// How many elements of a row are here.
-    fn held(&self, row: u32) -> usize {
+    fn held_of(&self, row: u32) -> usize {
         self.lists.read(row).and_then(Option::as_ref).map_or(0, List::len)
     }
 
@@ -182,7 +208,7 @@ impl<T: State> ListColumn<T> {
         if known.is_whole {
             return Ok(());
         }
-        let (tables, at) = access.behind.reach(&self.name, row)?;
+        let (mut tables, at) = access.behind.reach(&self.name, row)?;
         let mut chunks = BTreeMap::new();
         let mut bytes = 0;
         let mut outcome = Ok(());
@@ -203,47 +229,53 @@ impl<T: State> ListColumn<T> {
         outcome?;
         let is_scattered = chunks.len() >= SMALL_CHUNKS_MAX && bytes / chunks.len() < CHUNK_BYTES / 4;
         if is_scattered {
-            chunks.keys().try_for_each(|position| tables.remove(At { map_key: &position.to_be_bytes(), ..at }))?;
+            // They are removed when what replaces them is written.
+            self.replaced.insert(row, chunks.keys().copied().collect());
         }
         let mut list: List<T> = chunks.into_values().flatten().collect();
+        self.held += list.len();
         let added = self.lists.read(row).and_then(Option::as_ref);
         list.extend(added.into_iter().flat_map(List::iter).cloned());
         let unwritten = if is_scattered { list.len() } else { known.unwritten };
         if list.len() > 0 {
             *self.lists.write(row) = Some(list);
         }
-        if known.unwritten == 0 && unwritten > 0 {
-            self.dirty.push(row);
+        self.know(row, Cached { is_whole: true, unwritten, ..known });
+        if unwritten > 0 {
+            self.list_dirty(row);
         }
-        self.know(row, Cached { is_whole: true, unwritten });
         Ok(())
     }
 
     fn write_back_row(&mut self, row: u32, behind: &mut Behind<'_>) -> Result<(), StateError> {
-        let Cached { is_whole, unwritten } = self.known(row);
-        if unwritten == 0 {
+        let known = self.known(row);
+        self.know(row, Cached { unwritten: 0, is_listed: false, ..known });
+        if known.unwritten == 0 {
             return Ok(());
         }
-        let (tables, at) = behind.reach(&self.name, row)?;
+        let (mut tables, at) = behind.reach(&self.name, row)?;
         let Self { lists, chunk, element, next_position, name, serializer, .. } = &mut *self;
         let list = lists.read(row).and_then(Option::as_ref).expect("a list with unwritten elements has elements");
-        write_chunks(name, &**serializer, list.last(unwritten), chunk, element, &mut |chunk| {
+        write_chunks(name, &**serializer, list.last(known.unwritten), chunk, element, &mut |chunk| {
             let position = next_position.to_be_bytes();
             *next_position += 1;
             tables.put(At { map_key: &position, ..at }, chunk)
         })?;
-        if !is_whole {
+        for position in self.replaced.remove(&row).unwrap_or_default() {
+            tables.remove(At { map_key: &position.to_be_bytes(), ..at })?;
+        }
+        if !known.is_whole {
             // What is here says nothing about the rest of the list.
+            self.held -= self.held_of(row);
             *self.lists.write(row) = None;
         }
-        self.know(row, Cached { is_whole, unwritten: 0 });
         Ok(())
     }
 }
 
 impl<T: State> Column for ListColumn<T> {
     fn load(&mut self, row: u32, map_key: &[u8], value: &[u8]) -> Result<(), StateError> {
-        let position = position(&self.name, map_key)?;
+        let position = restored_position(&self.name, map_key)?;
         let chunk = read_chunk(&self.name, &*self.serializer, value)?;
         if self.loading.insert((row, position), chunk).is_some() {
             return Err(damaged(&self.name, "two chunks of a list have one position"));
@@ -291,22 +323,30 @@ impl<T: State> Column for ListColumn<T> {
             access.row = *source;
             merged.extend(self.get(access)?.into_iter().flat_map(List::iter).cloned());
         }
-        for source in sources {
-            access.row = *source;
-            self.clear(access)?;
-        }
         access.row = target;
         if !merged.is_empty() {
             self.append(access, merged);
         }
+        for source in sources {
+            access.row = *source;
+            self.clear(access)?;
+        }
         Ok(())
     }
 
+    fn own_rows(&self) -> usize {
+        self.held
+    }
+
+    #[cfg(test)]
+    fn listed_rows(&self) -> usize {
+        self.dirty.len()
+    }
+
     fn write_back(&mut self, behind: &mut Behind<'_>) -> Result<(), StateError> {
-        for index in 0..self.dirty.len() {
-            self.write_back_row(self.dirty[index], behind)?;
+        for row in std::mem::take(&mut self.dirty) {
+            self.write_back_row(row, behind)?;
         }
-        self.dirty.clear();
         Ok(())
     }
 
@@ -314,6 +354,8 @@ impl<T: State> Column for ListColumn<T> {
         self.lists = Paged::new();
         self.cached.clear();
         self.dirty.clear();
+        self.held = 0;
+        self.replaced.clear();
     }
 }
 
@@ -371,9 +413,15 @@ fn read_chunk<T>(name: &str, serializer: &dyn Serializer<T>, mut chunk: &[u8]) -
 }
 
 /// The position of a chunk from its map key.
-pub(crate) fn position(name: &str, map_key: &[u8]) -> Result<u64, StateError> {
+fn position(name: &str, map_key: &[u8]) -> Result<u64, StateError> {
     let bytes = map_key.try_into().map_err(|_| damaged(name, "the position of a chunk does not have eight bytes"))?;
     Ok(u64::from_be_bytes(bytes))
+}
+
+/// The position of a restored chunk: below 2⁶², so that there is always a next one.
+pub(crate) fn restored_position(name: &str, map_key: &[u8]) -> Result<u64, StateError> {
+    let position = position(name, map_key)?;
+    if position < 1 << 62 { Ok(position) } else { Err(damaged(name, "the position of a chunk is out of range")) }
 }
 
 fn damaged(name: &str, what: &str) -> StateError {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::access::{Access, Behind, byte_tables, prefix_of, serializer_error};
+use super::access::{Access, Behind, prefix_of, serializer_error};
 use super::column::{Buffers, Column, FrozenColumn, RowVisitor};
 use super::map_entries::{FrozenMapEntries, MapEntries};
 use super::marks::{Mark, Marks};
@@ -150,7 +150,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
             return Ok(());
         }
         self.write_back_row(access)?;
-        let (tables, at) = access.behind.reach(&self.name, access.row)?;
+        let (mut tables, at) = access.behind.reach(&self.name, access.row)?;
         let mut outcome = Ok(());
         tables.scan(prefix_of(at), &mut |found| match self.read(&found) {
             Ok((map_key, value)) => {
@@ -185,7 +185,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
             return Ok(!some);
         }
         self.write_back_row(access)?;
-        let (tables, at) = access.behind.reach(&self.name, access.row)?;
+        let (mut tables, at) = access.behind.reach(&self.name, access.row)?;
         tables.scan(prefix_of(at), &mut |_| {
             some = true;
             ControlFlow::Break(())
@@ -228,7 +228,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
         key_bytes.clear();
         value_bytes.clear();
         self.key_serializer.serialize(map_key, key_bytes).map_err(serializer_error(&self.name))?;
-        let (tables, at) = access.behind.reach(&self.name, access.row)?;
+        let (mut tables, at) = access.behind.reach(&self.name, access.row)?;
         let value = if tables.get(At { map_key: key_bytes, ..at }, value_bytes)? {
             Some(self.value_serializer.deserialize(value_bytes).map_err(serializer_error(&self.name))?)
         } else {
@@ -255,7 +255,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
         let Buffers { map_key, value: value_bytes } = &mut self.buffers;
         map_key.clear();
         self.key_serializer.serialize(self.entries.key(entry), map_key).map_err(serializer_error(&self.name))?;
-        let (tables, at) = behind.reach(&self.name, self.entries.owner(entry))?;
+        let (mut tables, at) = behind.reach(&self.name, self.entries.owner(entry))?;
         let at = At { map_key, ..at };
         match self.entries.value(entry) {
             Some(value) => {
@@ -278,7 +278,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
         self.write_back(behind)?;
         let table: TableId = behind.table;
         let mut outcome = Ok(());
-        byte_tables(&mut **behind.backend).scan(Prefix::Table(table), &mut |found| {
+        behind.tables().scan(Prefix::Table(table), &mut |found| {
             let visited = self.read(&found).and_then(|(map_key, value)| visit(found.at.key, map_key, value));
             match visited {
                 Ok(()) => ControlFlow::Continue(()),
@@ -332,6 +332,11 @@ impl<UK: Key, UV: State> Column for MapColumn<UK, UV> {
 
     fn own_rows(&self) -> usize {
         self.entries.len()
+    }
+
+    #[cfg(test)]
+    fn listed_rows(&self) -> usize {
+        self.marks.dirty().len()
     }
 
     fn write_back(&mut self, behind: &mut Behind<'_>) -> Result<(), StateError> {

@@ -15,22 +15,30 @@ pub(crate) enum Mark {
 /// The marks of the cells of a column; all unknown, and without memory, where the rows are no cache.
 #[derive(Default)]
 pub(crate) struct Marks {
-    marks: Vec<Mark>,
-    /// Every dirty cell; also some that are no longer dirty.
+    cells: Vec<Marked>,
+    /// Every dirty cell, once; also some that are no longer dirty.
     dirty: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Marked {
+    mark: Mark,
+    /// It is among those that may be dirty.
+    is_listed: bool,
 }
 
 impl Marks {
     pub(crate) fn get(&self, cell: u32) -> Mark {
-        self.marks.get(cell as usize).copied().unwrap_or_default()
+        self.cells.get(cell as usize).map_or(Mark::Unknown, |cell| cell.mark)
     }
 
     pub(crate) fn set(&mut self, cell: u32, mark: Mark) {
-        if self.marks.len() <= cell as usize {
-            self.marks.resize(cell as usize + 1, Mark::Unknown);
+        if self.cells.len() <= cell as usize {
+            self.cells.resize(cell as usize + 1, Marked::default());
         }
-        let before = std::mem::replace(&mut self.marks[cell as usize], mark);
-        if mark == Mark::Dirty && before != Mark::Dirty {
+        let marked = &mut self.cells[cell as usize];
+        marked.mark = mark;
+        if mark == Mark::Dirty && !std::mem::replace(&mut marked.is_listed, true) {
             self.dirty.push(cell);
         }
     }
@@ -42,11 +50,13 @@ impl Marks {
 
     /// No cell is dirty any more.
     pub(crate) fn all_written(&mut self) {
-        self.dirty.clear();
+        for cell in self.dirty.drain(..) {
+            self.cells[cell as usize].is_listed = false;
+        }
     }
 
     pub(crate) fn forget(&mut self) {
-        self.marks.clear();
+        self.cells.clear();
         self.dirty.clear();
     }
 }

@@ -27,7 +27,7 @@ pub(crate) mod fixture_test;
 mod snapshot_test;
 
 use std::any::Any;
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -37,11 +37,13 @@ use column::Column;
 use frozen::{FrozenContent, FrozenRows, FrozenTable};
 pub(crate) use index::NO_ROW;
 pub(crate) use key_rows::{KeyColumn, OwnedGroups};
-pub(crate) use list_column::position as list_position;
+use list_column::restored_position;
 use namespaces::Namespaces;
 
 use crate::canonical::{self, Section};
-use crate::{FrozenState, Key, KeyGroup, KeyHasher, Serializer, StateError, TableId, TableMeta};
+use crate::{
+    ByteTables, FrozenState, Key, KeyGroup, KeyHasher, Schema, Serializer, StateError, StateKind, TableId, TableMeta,
+};
 
 /// The typed rows of one keyed state: its keys, the namespaces of each key, and a column for each registered state.
 pub struct TypedRows {
@@ -76,6 +78,8 @@ pub(crate) struct Table {
     pub(crate) space: RowSpace,
     /// As a cache of lists: one more than the largest position of a restored chunk.
     pub(crate) next_position: u64,
+    /// As a cache: the key groups that were restored into the byte tables.
+    restored: BTreeSet<KeyGroup>,
     /// What was restored and is not decoded, as long as the state is not registered.
     dormant: Arc<BTreeMap<KeyGroup, Section>>,
 }
@@ -85,14 +89,22 @@ impl TypedRows {
         Self { keys, namespaces: Vec::new(), tables: Vec::new(), hash_seed }
     }
 
-    /// The rows of namespaces of type `N`; made when there are none yet.
-    pub(crate) fn space_of<N: Key>(&mut self, serializer: Arc<dyn Serializer<N>>) -> RowSpace {
-        let known = self.namespaces.iter().position(|known| known.typed::<N>().is_some());
-        let index = known.unwrap_or_else(|| {
-            self.namespaces.push(Namespaces::new(serializer, self.hash_seed));
-            self.namespaces.len() - 1
-        });
-        RowSpace(index as u16 + 1)
+    /// The rows of namespaces of type `N`, if there are any.
+    pub(crate) fn find_space<N: Key>(&self) -> Option<RowSpace> {
+        let index = self.namespaces.iter().position(|known| known.typed::<N>().is_some())?;
+        Some(RowSpace(index as u16 + 1))
+    }
+
+    /// New rows of namespaces of type `N`, of which there must be none.
+    pub(crate) fn add_space<N: Key>(&mut self, serializer: Arc<dyn Serializer<N>>, schema: Schema) -> RowSpace {
+        self.namespaces.push(Namespaces::new(serializer, schema, self.hash_seed));
+        RowSpace(self.namespaces.len() as u16)
+    }
+
+    /// No namespace of any type is current.
+    #[inline]
+    pub(crate) fn leave_namespaces(&mut self) {
+        self.namespaces.iter_mut().for_each(|namespaces| namespaces.current = NO_ROW);
     }
 
     /// Freezes all rows as they are: what a backend whose state is the rows returns from its freeze.
@@ -130,7 +142,8 @@ impl TypedRows {
     /// Makes a table known that nobody has registered yet.
     pub(crate) fn add_table(&mut self, meta: TableMeta) {
         let space = RowSpace::KEYS;
-        self.tables.push(Table { meta, column: None, space, next_position: 0, dormant: Arc::default() });
+        let (restored, dormant) = (BTreeSet::new(), Arc::default());
+        self.tables.push(Table { meta, column: None, space, next_position: 0, restored, dormant });
     }
 
     /// Keeps a restored section until its state is registered.
@@ -141,11 +154,42 @@ impl TypedRows {
                 entry.insert(section);
                 Ok(())
             }
-            btree_map::Entry::Occupied(_) => {
-                let name = &table.meta.name;
-                Err(StateError::Damaged(format!("state {name:?}: key group {group} was restored twice")))
-            }
+            btree_map::Entry::Occupied(_) => Err(restored_twice(&table.meta.name, group)),
         }
+    }
+
+    /// As a cache: checks a restored section and puts its entries into the byte tables.
+    pub(crate) fn put_restored(
+        &mut self,
+        id: TableId,
+        group: KeyGroup,
+        section: &Section,
+        bytes: &mut dyn ByteTables,
+    ) -> Result<(), StateError> {
+        let Table { meta, next_position, restored, .. } = &mut self.tables[usize::from(id.0)];
+        if !restored.insert(group) {
+            return Err(restored_twice(&meta.name, group));
+        }
+        let has_namespaces = meta.namespace != Schema::unit();
+        let mut hasher = KeyHasher::default();
+        let mut checked: Vec<u8> = Vec::new();
+        let mut is_first = true;
+        section.visit(id, group, &mut |entry| {
+            // Entries of one key stand together in most streams.
+            if std::mem::take(&mut is_first) || checked != entry.at.key {
+                self.keys.column.check_group(&meta.name, group, entry.at.key, &mut hasher)?;
+                checked.clear();
+                checked.extend_from_slice(entry.at.key);
+            }
+            if !has_namespaces && !entry.at.namespace.is_empty() {
+                return Err(unexpected_namespace(&meta.name));
+            }
+            if meta.kind == StateKind::List {
+                let position = restored_position(&meta.name, entry.at.map_key)?;
+                *next_position = (*next_position).max(position + 1);
+            }
+            bytes.put(entry.at, entry.value)
+        })
     }
 
     /// Gives a table its column and decodes what was restored of it. On an error nothing has changed.
@@ -230,6 +274,11 @@ impl TypedRows {
         self.keys.column.len() + namespaces.sum::<usize>() + columns.map(|column| column.own_rows()).sum::<usize>()
     }
 
+    #[cfg(test)]
+    pub(crate) fn listed_rows(&self) -> usize {
+        self.tables.iter().filter_map(|table| table.column.as_ref()).map(|column| column.listed_rows()).sum()
+    }
+
     /// As a cache: gives all rows back.
     pub(crate) fn forget(&mut self) {
         self.keys.forget();
@@ -240,6 +289,14 @@ impl TypedRows {
     fn columns(&mut self) -> impl Iterator<Item = &mut Box<dyn Column>> {
         self.tables.iter_mut().filter_map(|table| table.column.as_mut())
     }
+}
+
+fn restored_twice(state: &str, group: KeyGroup) -> StateError {
+    StateError::Damaged(format!("state {state:?}: key group {group} was restored twice"))
+}
+
+fn unexpected_namespace(state: &str) -> StateError {
+    StateError::Damaged(format!("state {state:?}: an entry has a namespace"))
 }
 
 /// The rows that were made for a restored table.
@@ -265,7 +322,7 @@ fn load(
             let key_row = keys.restore(name, *group, entry.at.key, &mut hasher, &mut made.keys)?;
             let row = match &mut namespaces {
                 None if entry.at.namespace.is_empty() => key_row,
-                None => return Err(StateError::Damaged(format!("state {name:?}: an entry has a namespace"))),
+                None => return Err(unexpected_namespace(name)),
                 Some(namespaces) => {
                     let restored = namespaces.restore(key_row, entry.at.namespace);
                     let (row, is_made) = restored.map_err(access::serializer_error(name))?;

@@ -6,13 +6,15 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use super::access::serializer_error;
 use super::index::NO_ROW;
 use super::map_entries::{FrozenMapEntries, MapEntries};
-use crate::{Key, Serializer, SerializerError, StateError};
+use crate::{Key, Schema, Serializer, SerializerError, StateError};
 
 /// The namespaces of one type, whatever the type is.
 pub(crate) struct Namespaces {
     pub(crate) rows: Box<dyn NamespaceRows>,
+    pub(crate) schema: Schema,
     /// The row of the current key and namespace, or [`NO_ROW`].
     pub(crate) current: u32,
     /// Rows that were made, or lost a state, in this batch.
@@ -20,9 +22,9 @@ pub(crate) struct Namespaces {
 }
 
 impl Namespaces {
-    pub(crate) fn new<N: Key>(serializer: Arc<dyn Serializer<N>>, hash_seed: u64) -> Self {
+    pub(crate) fn new<N: Key>(serializer: Arc<dyn Serializer<N>>, schema: Schema, hash_seed: u64) -> Self {
         let rows = TypedNamespaces { entries: MapEntries::new(hash_seed), serializer };
-        Self { rows: Box::new(rows), current: NO_ROW, emptied: Vec::new() }
+        Self { rows: Box::new(rows), schema, current: NO_ROW, emptied: Vec::new() }
     }
 
     /// The rows by the type of their namespaces; `None` when they have another.
@@ -90,8 +92,15 @@ pub(crate) trait NamespaceRows: Any + Send {
 
 /// The namespaces as they were at a freeze.
 pub(crate) trait FrozenNamespaces: Send {
-    /// Visits the rows of a key with their serialised namespaces. `buffer` is memory to serialise into.
-    fn visit(&self, key_row: u32, buffer: &mut Vec<u8>, visit: &mut NamespaceVisitor<'_>) -> Result<(), StateError>;
+    /// Visits the rows of a key with their serialised namespaces, for the entries of state `state`. `buffer` is memory to
+    /// serialise into.
+    fn visit(
+        &self,
+        state: &str,
+        key_row: u32,
+        buffer: &mut Vec<u8>,
+        visit: &mut NamespaceVisitor<'_>,
+    ) -> Result<(), StateError>;
 }
 
 /// Receives a row and its serialised namespace.
@@ -166,12 +175,16 @@ struct FrozenTypedNamespaces<N> {
 }
 
 impl<N: Key> FrozenNamespaces for FrozenTypedNamespaces<N> {
-    fn visit(&self, key_row: u32, buffer: &mut Vec<u8>, visit: &mut NamespaceVisitor<'_>) -> Result<(), StateError> {
+    fn visit(
+        &self,
+        state: &str,
+        key_row: u32,
+        buffer: &mut Vec<u8>,
+        visit: &mut NamespaceVisitor<'_>,
+    ) -> Result<(), StateError> {
         for (row, namespace, ()) in self.entries.of_row(key_row) {
             buffer.clear();
-            self.serializer
-                .serialize(namespace, buffer)
-                .map_err(|source| StateError::Serializer { state: "the namespaces".to_owned(), source })?;
+            self.serializer.serialize(namespace, buffer).map_err(serializer_error(state))?;
             visit(row, buffer)?;
         }
         Ok(())

@@ -22,7 +22,7 @@ fn set_all(state: &mut KeyedState, keys: std::ops::Range<u32>, number: u32) {
     for batch in keys.chunks(500) {
         state.resolve_batch(batch.iter().map(|key| (key, hash(key)))).unwrap();
         for index in 0..batch.len() {
-            state.select(index);
+            state.select(index).unwrap();
             one.update(state, number).unwrap();
             many.put(state, number % 3, number).unwrap();
         }

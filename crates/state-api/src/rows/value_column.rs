@@ -119,7 +119,7 @@ impl<T: State> ValueColumn<T> {
         if self.marks.get(access.row) != Mark::Unknown {
             return Ok(());
         }
-        let (tables, at) = access.behind.reach(&self.name, access.row)?;
+        let (mut tables, at) = access.behind.reach(&self.name, access.row)?;
         self.buffer.clear();
         if tables.get(at, &mut self.buffer)? {
             let value = self.serializer.deserialize(&self.buffer).map_err(serializer_error(&self.name))?;
@@ -166,7 +166,7 @@ impl<T: State> Column for ValueColumn<T> {
     fn write_back(&mut self, behind: &mut Behind<'_>) -> Result<(), StateError> {
         for index in 0..self.marks.dirty().len() {
             let row = self.marks.dirty()[index];
-            let (tables, at) = behind.reach(&self.name, row)?;
+            let (mut tables, at) = behind.reach(&self.name, row)?;
             match self.cells.read(row).and_then(Option::as_ref) {
                 Some(value) => {
                     self.buffer.clear();

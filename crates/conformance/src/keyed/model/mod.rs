@@ -101,7 +101,7 @@ impl<'f> Run<'f> {
             let keys: Vec<_> = own.iter().map(|(key, _)| (key, hash(key))).collect();
             subtask.state.resolve_batch(keys.iter().copied()).unwrap();
             for (index, (key, call)) in own.iter().enumerate() {
-                subtask.state.select(index);
+                subtask.state.select(index).unwrap();
                 subtask.call(key, call, &mut self.plain);
             }
             subtask.state.end_batch().unwrap();
@@ -145,7 +145,7 @@ impl<'f> Run<'f> {
             let reduced = subtask.handles.reduced;
             let add = subtask
                 .state
-                .apply_to_all_keys::<String, ()>(reduced.slot(), &(), |state, _| reduced.add(state, number.into()));
+                .apply_to_all_keys(reduced.slot(), &(), |state, _: &String| reduced.add(state, number.into()));
             add.unwrap();
         }
         self.plain.reduced.values_mut().for_each(|sum| *sum += u64::from(number));
