@@ -93,7 +93,7 @@ fn a_threshold_above_the_limit_is_refused() {
     assert_eq!(error.to_string(), text);
 }
 
-/// Contract: E104.
+/// Contract: B44, B45, E104.
 #[test]
 fn a_stream_that_is_dropped_leaves_nothing() {
     let (storage, _) = recorded();

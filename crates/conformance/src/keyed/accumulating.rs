@@ -177,6 +177,47 @@ pub fn an_accumulator_that_cannot_be_written_leaves_the_state(factory: BackendFa
     });
 }
 
+/// The last value that was added.
+struct Latest;
+
+impl AggregateFunction for Latest {
+    type In = Unwritable;
+    type Acc = Unwritable;
+    type Out = Unwritable;
+
+    fn create_accumulator(&self) -> Unwritable {
+        Unwritable::good(0)
+    }
+
+    fn add(&self, value: Unwritable, accumulator: &mut Unwritable) -> Result<(), BoxedError> {
+        *accumulator = value;
+        Ok(())
+    }
+
+    fn result(&self, accumulator: &Unwritable) -> Result<Unwritable, BoxedError> {
+        Ok(accumulator.clone())
+    }
+
+    fn merge(&self, _: Unwritable, other: &Unwritable) -> Result<Unwritable, BoxedError> {
+        Ok(other.clone())
+    }
+}
+
+/// Contract: A21.
+pub fn an_aggregate_that_cannot_be_written_leaves_the_state(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let descriptor = || AggregatingStateDescriptor::new("latest", Latest);
+        let mut state = unwritable_after_restore(bench, |state| {
+            let latest = store(state).get_aggregating_state(&descriptor()).unwrap();
+            latest.add(state, Unwritable::good(1)).unwrap();
+        });
+        let latest = store(&mut state).get_aggregating_state(&descriptor()).unwrap();
+        select(&mut state, &1u64);
+        assert_unwritable("latest", latest.add(&mut state, Unwritable::bad()));
+        assert_eq!(latest.get(&mut state).unwrap(), Some(Unwritable::good(1)));
+    });
+}
+
 /// Accumulators go through snapshots, and go on after them.
 pub fn a_restored_accumulator_goes_on(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {

@@ -7,6 +7,9 @@ use super::harness::{
     with_every_cache,
 };
 
+/// More entries than a backend is likely to read at a time.
+const MANY: u64 = 3_000;
+
 /// `get`, `contains`, `put` and `remove` of one entry.
 pub fn a_map_entry_is_absent_until_it_is_put(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {
@@ -60,6 +63,9 @@ pub fn a_map_without_entries_is_empty(factory: BackendFactory<'_>) {
         for key in 0..6u64 {
             select(&mut state, &key);
             assert!(seen.is_empty(&mut state).unwrap());
+            assert!(!seen.contains(&mut state, &0).unwrap());
+            assert_eq!(seen.get(&mut state, &0).unwrap(), None);
+            assert!(seen.keys(&mut state).unwrap().is_empty() && seen.values(&mut state).unwrap().is_empty());
             seen.clear(&mut state).unwrap();
             for entry in 0..key {
                 seen.put(&mut state, entry, entry).unwrap();
@@ -79,9 +85,17 @@ pub fn a_map_without_entries_is_empty(factory: BackendFactory<'_>) {
             }
             assert!(seen.is_empty(&mut state).unwrap());
             assert!(seen.entries(&mut state).unwrap().is_empty());
+            assert!(!seen.contains(&mut state, &0).unwrap());
+            assert!(!state.keys::<u64, ()>(seen.slot(), &()).unwrap().contains(&key));
+            select(&mut state, &key);
             seen.put(&mut state, 100, 100).unwrap();
             assert_eq!(seen.entries(&mut state).unwrap(), [(100, 100)]);
         }
+        for key in 0..6u64 {
+            select(&mut state, &key);
+            seen.remove(&mut state, &100).unwrap();
+        }
+        assert!(Snapshot::of(&mut state).entries().is_empty());
     });
 }
 
@@ -237,7 +251,7 @@ pub fn entries_are_removed_while_they_are_visited(factory: BackendFactory<'_>) {
         let mut state = bench.open::<u64>();
         let squares = map::<u64, u64>(&mut state, "squares");
         select(&mut state, &1u64);
-        squares.put_all(&mut state, (0..300).map(|number| (number, number * number))).unwrap();
+        squares.put_all(&mut state, (0..MANY).map(|number| (number, number * number))).unwrap();
         select(&mut state, &2u64);
         squares.put(&mut state, 1, 1).unwrap();
         state.end_batch().unwrap();
@@ -249,10 +263,10 @@ pub fn entries_are_removed_while_they_are_visited(factory: BackendFactory<'_>) {
         };
         squares.retain(&mut state, keep).unwrap();
         visited.sort_unstable();
-        assert_eq!(visited, Vec::from_iter((0..300).map(|number| (number, number * number))));
+        assert_eq!(visited, Vec::from_iter((0..MANY).map(|number| (number, number * number))));
         let mut kept = squares.keys(&mut state).unwrap();
         kept.sort_unstable();
-        assert_eq!(kept, Vec::from_iter((0..300).step_by(2)));
+        assert_eq!(kept, Vec::from_iter((0..MANY).step_by(2)));
         squares.retain(&mut state, |_, _| false).unwrap();
         assert!(squares.is_empty(&mut state).unwrap());
         assert_eq!(state.keys::<u64, ()>(squares.slot(), &()).unwrap(), [2]);

@@ -1,15 +1,15 @@
 //! Cases: state moves with its key groups when the parallelism changes.
 
 use highwater_state_api::{
-    AggregatingState, Key, KeyGroup, KeyGroupRange, KeyedState, KeyedStateStore, ListState, ListStateDescriptor,
-    MapState, ReducingState, ValueState,
+    AggregatingState, FoldingState, FoldingStateDescriptor, Key, KeyGroup, KeyGroupRange, KeyedState, KeyedStateStore,
+    ListState, ListStateDescriptor, MapState, ReducingState, ValueState,
 };
 use serde::{Deserialize, Serialize};
 
 use super::accumulating::mean;
 use super::harness::{
-    BackendFactory, Bench, Snapshot, freeze, group_of, list, map, max_parallelism, select, set_values, sum, value,
-    with_every_cache,
+    BackendFactory, Bench, Snapshot, freeze, group_of, list, map, max_parallelism, select, set_values, store, sum,
+    value, with_every_cache,
 };
 
 const KEYS: u64 = 200;
@@ -123,6 +123,7 @@ struct EveryKind {
     map: MapState<u64, u64>,
     reducing: ReducingState<u64>,
     aggregating: AggregatingState<u64, u64>,
+    folding: FoldingState<u64, Vec<u64>>,
     windows: ListState<u64>,
 }
 
@@ -130,9 +131,14 @@ impl EveryKind {
     fn of(state: &mut KeyedState) -> Self {
         let (value, list, map) = (value(state, "value"), list(state, "list"), map(state, "map"));
         let (reducing, aggregating) = (sum(state, "reducing"), mean(state, true));
+        let push = |mut folded: Vec<u64>, value| {
+            folded.push(value);
+            folded
+        };
+        let folding = store(state).get_folding_state(&FoldingStateDescriptor::new("folding", vec![7], push)).unwrap();
         let store: &mut dyn KeyedStateStore = &mut state.in_namespaces::<u64>().unwrap();
         let windows = store.get_list_state(&ListStateDescriptor::new("windows")).unwrap();
-        Self { value, list, map, reducing, aggregating, windows }
+        Self { value, list, map, reducing, aggregating, folding, windows }
     }
 
     fn fill(&self, state: &mut KeyedState, key: u64) {
@@ -142,6 +148,7 @@ impl EveryKind {
             self.map.put(state, number, key).unwrap();
             self.reducing.add(state, number).unwrap();
             self.aggregating.add(state, key + 1_000).unwrap();
+            self.folding.add(state, key).unwrap();
             state.set_current_namespace(&number).unwrap();
             self.windows.add_all(state, [key, number]).unwrap();
         }
@@ -157,6 +164,7 @@ impl EveryKind {
         assert_eq!(entries, Vec::from_iter((0..=last).map(|number| (number, key))));
         assert_eq!(self.reducing.get(state).unwrap(), Some(last * (last + 1) / 2));
         assert_eq!(self.aggregating.get(state).unwrap(), Some(key + 1_000));
+        assert_eq!(self.folding.get(state).unwrap(), Some([vec![7], vec![key; last as usize + 1]].concat()));
         for number in 0..6 {
             state.set_current_namespace(&number).unwrap();
             let expected = if number <= last { vec![key, number] } else { Vec::new() };

@@ -337,8 +337,36 @@ pub fn accumulators_of_namespaces_are_merged(factory: BackendFactory<'_>) {
         means.merge_namespaces(&mut state, &name("new"), &[]).unwrap();
         enter(&mut state, "new");
         assert_eq!((sums.get(&mut state).unwrap(), means.get(&mut state).unwrap()), (Some(165), Some(33)));
+        // Five values have been counted, and not twice five.
+        means.add(&mut state, 33 + 6 * 5).unwrap();
+        assert_eq!(means.get(&mut state).unwrap(), Some(38));
         enter(&mut state, "1");
         assert_eq!((sums.get(&mut state).unwrap(), means.get(&mut state).unwrap()), (None, None));
+    });
+}
+
+/// All or nothing: the accumulators are as they were, those of the sources too.
+pub fn a_merge_whose_function_fails_changes_nothing(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        let store: &mut dyn KeyedStateStore = &mut state.in_namespaces::<String>().unwrap();
+        let checked = |one: &u64, other: u64| one.checked_add(other).ok_or_else(|| "too much".into());
+        let sums = store.get_reducing_state(&ReducingStateDescriptor::fallible("sums", checked)).unwrap();
+        let name = |name: &str| name.to_owned();
+        let values = [("1", 1), ("2", 2), ("3", u64::MAX), ("4", 4)];
+        select(&mut state, &1u64);
+        for (namespace, value) in values {
+            enter(&mut state, namespace);
+            sums.add(&mut state, value).unwrap();
+        }
+        match sums.merge_namespaces(&mut state, &name("1"), &["2", "3", "4"].map(name)) {
+            Err(StateError::Function { state, .. }) => assert_eq!(state, "sums"),
+            other => panic!("the function that failed gave {other:?}"),
+        }
+        for (namespace, value) in values {
+            enter(&mut state, namespace);
+            assert_eq!(sums.get(&mut state).unwrap(), Some(value), "namespace {namespace}");
+        }
     });
 }
 

@@ -339,3 +339,18 @@ pub fn a_snapshot_taken_while_the_state_grows_is_whole(factory: BackendFactory<'
         }
     });
 }
+
+/// Contract: B56.
+/// What a snapshot needs lives as long as it does: the state may go first.
+pub fn a_snapshot_outlives_its_state(factory: BackendFactory<'_>) {
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        set_values(&mut state, "count", KEYS, 1);
+        let mut frozen = freeze(&mut state, 1);
+        set_values(&mut state, "count", KEYS, 2);
+        drop(state);
+        let mut restored = bench.restored::<u64>(&Snapshot::written(&mut frozen, all_groups()));
+        drop(frozen);
+        assert_eq!(values(&mut restored, "count", KEYS), expected_values(KEYS, 1));
+    });
+}

@@ -77,6 +77,17 @@ impl Nothings {
         assert_eq!(self.set.entries(state).unwrap(), [(String::new(), ())]);
     }
 
+    fn clear(&self, state: &mut KeyedState) {
+        self.zero.clear(state).unwrap();
+        self.no.clear(state).unwrap();
+        self.text.clear(state).unwrap();
+        self.bytes.clear(state).unwrap();
+        self.unit.clear(state).unwrap();
+        self.none.clear(state).unwrap();
+        self.list.clear(state).unwrap();
+        self.set.clear(state).unwrap();
+    }
+
     fn assert_never_set(&self, state: &mut KeyedState) {
         assert_eq!(self.zero.value(state).unwrap(), None);
         assert_eq!(self.no.value(state).unwrap(), None);
@@ -106,6 +117,9 @@ pub fn zero_false_empty_and_unit_are_values(factory: BackendFactory<'_>) {
             select(&mut state, &key);
         }
         select(&mut state, &other);
+        nothings.assert_never_set(&mut state);
+        nothings.set(&mut state);
+        nothings.clear(&mut state);
         nothings.assert_never_set(&mut state);
         let mut restored = bench.restored::<String>(&Snapshot::of(&mut state));
         let nothings = Nothings::of(&mut restored);

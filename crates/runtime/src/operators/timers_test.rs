@@ -113,7 +113,7 @@ fn a_deleted_timer_is_forgotten() {
     assert_eq!(fixture.timers.queued(), 0);
 }
 
-/// Contract: S330.
+/// Contract: F129, S330.
 #[test]
 fn timers_are_restored_to_the_subtask_that_owns_their_key() {
     let keys = ["a", "b", "c", "d", "e", "f"];
