@@ -48,7 +48,10 @@ impl<T: State> ValueColumn<T> {
         if access.is_cache {
             self.fetch(access)?;
         }
-        Ok(self.cells.read(access.row).and_then(Option::as_ref).or(self.default.as_ref()))
+        Ok(match self.cells.read(access.row) {
+            Some(Some(value)) => Some(value),
+            _ => self.default.as_ref(),
+        })
     }
 
     /// Sets the value of the current row.
