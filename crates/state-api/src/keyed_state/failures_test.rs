@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use super::KeyedState;
+use crate::rows::column::{ListColumn, MapColumn};
 use crate::rows::fixture_test::{
     EVERY_WAY, Held, TreeBackend, Written, all, groups, hash, open, open_on, request, store,
 };
@@ -259,7 +260,9 @@ fn what_may_have_to_be_written_is_listed_once() {
         map.put(&mut state, 1, 1).unwrap();
         map.clear(&mut state).unwrap();
     }
-    assert_eq!(state.rows.listed_rows(), 2);
+    let tables = &mut state.rows.tables;
+    assert_eq!(tables[0].typed_column::<ListColumn<u32>>().unwrap().listed_rows(), 1);
+    assert_eq!(tables[1].typed_column::<MapColumn<u32, u32>>().unwrap().listed_rows(), 1);
 }
 
 #[test]

@@ -54,12 +54,6 @@ pub trait Column: Any + Send {
     /// As a cache: writes what is newer than the byte tables into them.
     fn write_back(&mut self, behind: &mut Behind<'_>) -> Result<(), StateError>;
 
-    /// As a cache: how many rows are noted as having something to be written.
-    #[cfg(test)]
-    fn listed_rows(&self) -> usize {
-        0
-    }
-
     /// As a cache: gives all rows back.
     fn forget(&mut self);
 }

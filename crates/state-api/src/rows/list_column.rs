@@ -58,6 +58,12 @@ struct Cached {
 }
 
 impl<T: State> ListColumn<T> {
+    /// How many rows are noted as having something to be written.
+    #[cfg(test)]
+    pub(crate) fn listed_rows(&self) -> usize {
+        self.dirty.len()
+    }
+
     pub(crate) fn new(name: String, serializer: Arc<dyn Serializer<T>>) -> Self {
         Self {
             lists: Paged::new(),
@@ -336,11 +342,6 @@ impl<T: State> Column for ListColumn<T> {
 
     fn own_rows(&self) -> usize {
         self.held
-    }
-
-    #[cfg(test)]
-    fn listed_rows(&self) -> usize {
-        self.dirty.len()
     }
 
     fn write_back(&mut self, behind: &mut Behind<'_>) -> Result<(), StateError> {

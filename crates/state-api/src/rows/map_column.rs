@@ -23,6 +23,12 @@ pub(crate) struct MapColumn<UK, UV> {
 }
 
 impl<UK: Key, UV: State> MapColumn<UK, UV> {
+    /// How many rows are noted as having something to be written.
+    #[cfg(test)]
+    pub(crate) fn listed_rows(&self) -> usize {
+        self.marks.dirty().len()
+    }
+
     pub(crate) fn new(name: String, key: Arc<dyn Serializer<UK>>, value: Arc<dyn Serializer<UV>>) -> Self {
         Self {
             entries: MapEntries::new(0),
@@ -332,11 +338,6 @@ impl<UK: Key, UV: State> Column for MapColumn<UK, UV> {
 
     fn own_rows(&self) -> usize {
         self.entries.len()
-    }
-
-    #[cfg(test)]
-    fn listed_rows(&self) -> usize {
-        self.marks.dirty().len()
     }
 
     fn write_back(&mut self, behind: &mut Behind<'_>) -> Result<(), StateError> {

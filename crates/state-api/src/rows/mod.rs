@@ -274,11 +274,6 @@ impl TypedRows {
         self.keys.column.len() + namespaces.sum::<usize>() + columns.map(|column| column.own_rows()).sum::<usize>()
     }
 
-    #[cfg(test)]
-    pub(crate) fn listed_rows(&self) -> usize {
-        self.tables.iter().filter_map(|table| table.column.as_ref()).map(|column| column.listed_rows()).sum()
-    }
-
     /// As a cache: gives all rows back.
     pub(crate) fn forget(&mut self) {
         self.keys.forget();
