@@ -124,3 +124,7 @@ pub(crate) fn byte_string<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], StateErro
 fn damaged(what: &str) -> StateError {
     StateError::Damaged(format!("canonical stream: {what}"))
 }
+
+#[cfg(test)]
+#[path = "canonical_test.rs"]
+mod canonical_test;

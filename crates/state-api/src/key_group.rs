@@ -168,3 +168,14 @@ impl fmt::Display for KeyGroupRange {
         write!(f, "[{}, {}]", self.start, self.end)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_and_a_range_say_their_numbers() {
+        assert_eq!(KeyGroup(7).to_string(), "7");
+        assert_eq!(MaxParallelism::new(10).unwrap().range_of(1, 3).to_string(), "[4, 6]");
+    }
+}
