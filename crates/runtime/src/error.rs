@@ -98,6 +98,7 @@ fn is_mistake(error: &StateError) -> bool {
             | StateError::OtherType { .. }
             | StateError::Untraceable { .. }
             | StateError::KeyHash(_)
+            | StateError::KeyNotRoundTrip { .. }
             | StateError::OtherKeyType { .. }
             | StateError::Damaged(_)
     )

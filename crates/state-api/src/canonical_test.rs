@@ -18,8 +18,11 @@ fn written(entries: Vec<(u16, &'static [u8], Vec<u8>)>) -> Result<Bytes, StateEr
     write_key_group(&mut Entries(entries), KeyGroup(1), &mut out).map(|()| out.into())
 }
 
-/// The entries of a stream as (table, key, value).
-fn read(stream: Bytes) -> Result<Vec<(u16, Vec<u8>, Vec<u8>)>, StateError> {
+/// Table, key, value.
+type OwnEntry = (u16, Vec<u8>, Vec<u8>);
+
+/// The entries of a stream.
+fn read(stream: Bytes) -> Result<Vec<OwnEntry>, StateError> {
     let mut entries = Vec::new();
     for section in sections(stream)? {
         section.visit(section.table, KeyGroup(1), &mut |entry| {

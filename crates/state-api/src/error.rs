@@ -92,8 +92,8 @@ pub enum StateError {
         /// The name.
         name: String,
     },
-    /// The name is one that the house uses itself.
-    #[error("{name:?} is not a name for a state: it is used for raw operator state")]
+    /// The name is one that the runtime uses itself, for timers or for raw operator state.
+    #[error("{name:?} is not a name for a state: the runtime uses it itself")]
     ReservedName {
         /// The name.
         name: String,
@@ -155,6 +155,14 @@ pub enum StateError {
         /// The state.
         state: String,
         /// What differed.
+        reason: String,
+    },
+    /// A key or a namespace is not read as it was written. Nothing was stored.
+    #[error("a {what} does not survive serialisation: {reason}; every {what} must be read as it was written")]
+    KeyNotRoundTrip {
+        /// Which of the two.
+        what: &'static str,
+        /// What is wrong.
         reason: String,
     },
     /// A value could not be written or read.

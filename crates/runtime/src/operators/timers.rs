@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use highwater_state_api::{Key, KeyHash, KeyedState, KeyedStateStore, MapState, MapStateDescriptor, StateError};
+use highwater_state_api::{Key, KeyHash, KeyedState, MapState, MapStateDescriptor, StateError};
 use highwater_stream_api::{TimerRegistry, Timestamp};
 
 /// Name of the state that holds the timers, as Flink has it.
@@ -22,8 +22,7 @@ pub(crate) struct EventTimeTimers<K> {
 impl<K: Key> EventTimeTimers<K> {
     /// The timers that are in `state`.
     pub(crate) fn open(state: &mut KeyedState) -> Result<Self, StateError> {
-        let store: &mut dyn KeyedStateStore = state;
-        let registered = store.get_map_state(&MapStateDescriptor::new(TIMER_STATE))?;
+        let registered = state.reserved_map_state(&MapStateDescriptor::new(TIMER_STATE))?;
         let mut queue: BTreeMap<(i64, KeyHash), Vec<K>> = BTreeMap::new();
         state.for_each_map_entry::<K, i64, ()>(&registered, |key, hash, timestamp, ()| {
             queue.entry((*timestamp, hash)).or_default().push(key.clone());

@@ -291,3 +291,104 @@ fn an_operator_without_records_does_not_pile_up_what_snapshots_left() {
     }
     assert!(!state.rows.fold() || !state.rows.fold(), "there is more than one snapshot left to fold back");
 }
+
+/// Writes itself in a way in which two of it are the same, or that cannot be read again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+struct Odd {
+    #[serde(with = "tens")]
+    number: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<u32>,
+}
+
+mod tens {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        (number / 10).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        Ok(u64::deserialize(deserializer)? * 10)
+    }
+}
+
+#[test]
+fn a_key_or_namespace_that_is_read_as_another_is_refused() {
+    let good = Odd { number: 20, tenant: Some(1) };
+    for bad in [Odd { number: 21, tenant: Some(1) }, Odd { number: 20, tenant: None }] {
+        for held in EVERY_WAY {
+            let mut state = open::<Odd>(held, all());
+            let count = store(&mut state).get_state(&ValueStateDescriptor::<u32>::new("count")).unwrap();
+            state.set_current_key(&good, hash(&good)).unwrap();
+            count.update(&mut state, 1).unwrap();
+            let refused = state.set_current_key(&bad, hash(&bad));
+            assert!(matches!(refused, Err(StateError::KeyNotRoundTrip { what: "key", .. })), "{bad:?}: {refused:?}");
+
+            let mut state = open::<u32>(held, all());
+            let store: &mut dyn KeyedStateStore = &mut state.in_namespaces::<Odd>().unwrap();
+            let count = store.get_state(&ValueStateDescriptor::<u32>::new("count")).unwrap();
+            select(&mut state, 1).unwrap();
+            state.set_current_namespace(&good).unwrap();
+            count.update(&mut state, 1).unwrap();
+            let refused = state.set_current_namespace(&bad);
+            assert!(matches!(refused, Err(StateError::KeyNotRoundTrip { what: "namespace", .. })), "{refused:?}");
+            assert_eq!(count.value(&mut state).unwrap(), Some(1));
+
+            let mut state = open::<u32>(held, all());
+            let map = super::failures_test::store(&mut state)
+                .get_map_state(&MapStateDescriptor::<Odd, u32>::new("map"))
+                .unwrap();
+            select(&mut state, 1).unwrap();
+            let refused = map.put(&mut state, bad.clone(), 1);
+            assert!(matches!(refused, Err(StateError::NotRoundTrip { .. })), "{refused:?}");
+            assert!(map.is_empty(&mut state).unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_names_of_the_runtime_are_refused() {
+    let mut state = open::<u32>(Held::Heap, all());
+    let timers = MapStateDescriptor::<i64, ()>::new("_timer_state/event_user-timers");
+    let refused = store(&mut state).get_map_state(&timers);
+    assert!(matches!(refused, Err(StateError::ReservedName { .. })), "{refused:?}");
+    state.reserved_map_state(&timers).unwrap();
+    assert!(store(&mut state).get_map_state(&timers).is_err());
+}
+
+#[test]
+fn what_a_closure_changed_before_it_panicked_is_written() {
+    for held in EVERY_WAY {
+        let mut state = open::<u32>(held, all());
+        let count = count(&mut state);
+        select(&mut state, 1).unwrap();
+        count.update(&mut state, 1).unwrap();
+        drop(state.freeze(&request()).unwrap());
+        select(&mut state, 1).unwrap();
+        let changed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            count.modify(&mut state, |count| {
+                *count = Some(1_000);
+                panic!("after the change");
+            })
+        }));
+        assert!(changed.is_err());
+        let live = count.value(&mut state).unwrap();
+        let mut restored = Written::of(state.freeze(&request()).unwrap()).reopen::<u32>(held);
+        let count = super::failures_test::count(&mut restored);
+        select(&mut restored, 1).unwrap();
+        assert_eq!(count.value(&mut restored).unwrap(), live, "{held:?}");
+    }
+}
+
+#[test]
+fn merging_the_only_namespace_of_a_type_changes_nothing() {
+    for held in EVERY_WAY {
+        let mut state = open::<u32>(held, all());
+        let list = store(&mut state).get_list_state(&ListStateDescriptor::<u32>::new("list")).unwrap();
+        select(&mut state, 1).unwrap();
+        list.add(&mut state, 1).unwrap();
+        list.merge_namespaces(&mut state, &(), &[(), ()]).unwrap();
+        assert_eq!(list.get(&mut state).unwrap(), [1]);
+    }
+}

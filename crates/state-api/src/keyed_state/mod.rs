@@ -16,7 +16,8 @@ use crate::rows::column::{Access, Column};
 use crate::rows::{AccessError, Behind, Keys, NO_ROW, OwnedGroups, RowSpace, TypedRows, byte_tables, key_rows};
 use crate::{
     AnyDescriptor, CheckpointId, FrozenState, Key, KeyHash, KeyedBackendParameters, KeyedStateBackend, KeyedStateStore,
-    Residence, Schema, Serializer, Slot, SnapshotRequest, StateError, TableId, TableMeta,
+    MapState, MapStateDescriptor, Residence, Schema, Serializer, Slot, SnapshotRequest, State, StateError, TableId,
+    TableMeta,
 };
 
 /// Keys that [`KeyedState::set_current_key`] makes current before it does the work of an ended batch.
@@ -359,8 +360,26 @@ impl KeyedState {
     }
 }
 
+impl KeyedState {
+    /// How the names of states begin that are the runtime's own.
+    pub const RESERVED_PREFIX: &'static str = "_timer_state/";
+
+    /// A handle on a map state of the runtime's own. Its name begins with [`KeyedState::RESERVED_PREFIX`], under which no
+    /// function can register anything.
+    pub fn reserved_map_state<UK: Key, UV: State>(
+        &mut self,
+        descriptor: &MapStateDescriptor<UK, UV>,
+    ) -> Result<MapState<UK, UV>, StateError> {
+        self.register_in(RowSpace::KEYS, Schema::unit(), descriptor).map(MapState::bound_to)
+    }
+}
+
 impl KeyedStateStore for KeyedState {
     fn register(&mut self, descriptor: &dyn AnyDescriptor) -> Result<Slot, StateError> {
+        let name = descriptor.name();
+        if name.starts_with(Self::RESERVED_PREFIX) {
+            return Err(StateError::ReservedName { name: name.to_owned() });
+        }
         self.register_in(RowSpace::KEYS, Schema::unit(), descriptor)
     }
 

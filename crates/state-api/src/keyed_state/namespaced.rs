@@ -61,7 +61,7 @@ impl KeyedState {
             return Err(StateError::NoKey);
         }
         match self.rows.find_space::<N>().and_then(RowSpace::index) {
-            Some(index) => Ok(Some((index, self.rows.namespaces[index].row(self.current, namespace)))),
+            Some(index) => Ok(Some((index, self.rows.namespaces[index].row(self.current, namespace)?))),
             None if is_none::<N>() => Ok(None),
             None => Err(StateError::NoSuchNamespaces { namespace: std::any::type_name::<N>() }),
         }
@@ -85,6 +85,10 @@ impl KeyedState {
         let (name, kind) = (&table.meta.name, table.meta.kind);
         if !kind.is_mergeable() {
             return Err(StateError::NotMergeable { state: name.clone(), kind });
+        }
+        if is_none::<N>() && state.space == RowSpace::KEYS {
+            // There is one namespace only, and it is the target.
+            return Ok(());
         }
         if state.space.index().is_none_or(|index| self.rows.namespaces[index].typed::<N>().is_none()) {
             return Err(self.other_namespace_type::<N>(state));

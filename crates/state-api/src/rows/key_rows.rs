@@ -8,6 +8,7 @@ use super::access::serializer_error;
 use super::index::{Index, NO_ROW};
 use super::key_cell::{Bare, KeyCell, has_niche};
 use super::paged::{FrozenPaged, Paged};
+use super::round_trip::{RoundTrip, check_key};
 use crate::{
     Key, KeyGroup, KeyGroupRange, KeyHash, KeyHasher, MaxParallelism, Serializer, SerializerError, StateError,
 };
@@ -95,6 +96,7 @@ pub(crate) struct KeyRows<K, C> {
     free: Vec<u32>,
     row_count: u32,
     groups: OwnedGroups,
+    round_trip: RoundTrip,
     serializer: Arc<dyn Serializer<K>>,
 }
 
@@ -186,6 +188,7 @@ impl<K: Key, C: KeyCell<K>> KeyRows<K, C> {
             free: Vec::new(),
             row_count: 0,
             groups,
+            round_trip: RoundTrip::default(),
             serializer,
         }
     }
@@ -206,6 +209,11 @@ impl<K: Key, C: KeyCell<K>> KeyRows<K, C> {
     fn make(&mut self, key: &K, hash: KeyHash, made: &mut Vec<u32>) -> Result<u32, StateError> {
         // Only here: a key that has a row was checked when the row was made.
         self.groups.check(self.groups.max_parallelism.group_of(hash))?;
+        if self.round_trip.is_due_for_key() {
+            let checked = check_key(&*self.serializer, key);
+            checked.map_err(|reason| StateError::KeyNotRoundTrip { what: "key", reason })?;
+        }
+        self.round_trip.count();
         let row = self.free.pop().unwrap_or_else(|| {
             assert!(self.row_count < NO_ROW, "a subtask cannot have more than {NO_ROW} keys");
             self.row_count += 1;

@@ -7,7 +7,7 @@ use super::access::{Access, Behind, prefix_of, serializer_error};
 use super::column::{Buffers, Column, FrozenColumn, RowVisitor};
 use super::map_entries::{FrozenMapEntries, MapEntries};
 use super::marks::{Mark, Marks};
-use super::round_trip::{RoundTrip, check_round_trip};
+use super::round_trip::{RoundTrip, check_key, check_round_trip};
 use crate::{At, Entry, Key, Prefix, Serializer, State, StateError, TableId};
 
 /// The maps of one state.
@@ -57,7 +57,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
     pub(crate) fn put(&mut self, access: &mut Access<'_>, map_key: UK, value: UV) -> Result<(), StateError> {
         self.used = true;
         if self.round_trip.is_due() {
-            check_round_trip(&self.name, &*self.key_serializer, &map_key)?;
+            self.check_map_key(&map_key)?;
             check_round_trip(&self.name, &*self.value_serializer, &value)?;
         }
         self.round_trip.count();
@@ -70,7 +70,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
         self.used = true;
         if self.round_trip.is_due() {
             for (map_key, value) in &entries {
-                check_round_trip(&self.name, &*self.key_serializer, map_key)?;
+                self.check_map_key(map_key)?;
                 check_round_trip(&self.name, &*self.value_serializer, value)?;
             }
         }
@@ -220,6 +220,12 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
         let map_key = self.key_serializer.deserialize(found.at.map_key).map_err(serializer_error(&self.name))?;
         let value = self.value_serializer.deserialize(found.value).map_err(serializer_error(&self.name))?;
         Ok((map_key, value))
+    }
+
+    fn check_map_key(&self, map_key: &UK) -> Result<(), StateError> {
+        check_round_trip(&self.name, &*self.key_serializer, map_key)?;
+        let checked = check_key(&*self.key_serializer, map_key);
+        checked.map_err(|reason| StateError::NotRoundTrip { state: self.name.clone(), reason })
     }
 
     fn note_if_empty(&self, access: &mut Access<'_>) {

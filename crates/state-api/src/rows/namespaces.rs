@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::access::serializer_error;
 use super::index::NO_ROW;
 use super::map_entries::{FrozenMapEntries, MapEntries};
+use super::round_trip::{RoundTrip, check_key};
 use crate::{Key, Schema, Serializer, SerializerError, StateError};
 
 /// The namespaces of one type, whatever the type is.
@@ -19,12 +20,13 @@ pub(crate) struct Namespaces {
     pub(crate) current: u32,
     /// Rows that were made, or lost a state, in this batch.
     pub(crate) emptied: Vec<u32>,
+    round_trip: RoundTrip,
 }
 
 impl Namespaces {
     pub(crate) fn new<N: Key>(serializer: Arc<dyn Serializer<N>>, schema: Schema, hash_seed: u64) -> Self {
         let rows = TypedNamespaces { entries: MapEntries::new(hash_seed), serializer };
-        Self { rows: Box::new(rows), schema, current: NO_ROW, emptied: Vec::new() }
+        Self { rows: Box::new(rows), schema, current: NO_ROW, emptied: Vec::new(), round_trip: RoundTrip::default() }
     }
 
     /// The rows by the type of their namespaces; `None` when they have another.
@@ -33,18 +35,24 @@ impl Namespaces {
         rows.downcast_ref()
     }
 
-    /// Finds or makes the row of a namespace of a key.
+    /// Finds or makes the row of a namespace of a key. Fails when the namespace is not read as it is written.
     ///
     /// # Panics
     /// When the namespaces have another type.
-    pub(crate) fn row<N: Key>(&mut self, key_row: u32, namespace: &N) -> u32 {
+    pub(crate) fn row<N: Key>(&mut self, key_row: u32, namespace: &N) -> Result<u32, StateError> {
         let rows: &mut dyn Any = &mut *self.rows;
         let typed: &mut TypedNamespaces<N> = rows.downcast_mut().expect("the caller has looked up the type");
-        typed.entries.find(key_row, namespace).unwrap_or_else(|| {
-            let row = typed.entries.insert(key_row, namespace.clone(), Some(()));
-            self.emptied.push(row);
-            row
-        })
+        if let Some(row) = typed.entries.find(key_row, namespace) {
+            return Ok(row);
+        }
+        if self.round_trip.is_due_for_key() {
+            let checked = check_key(&*typed.serializer, namespace);
+            checked.map_err(|reason| StateError::KeyNotRoundTrip { what: "namespace", reason })?;
+        }
+        self.round_trip.count();
+        let row = typed.entries.insert(key_row, namespace.clone(), Some(()));
+        self.emptied.push(row);
+        Ok(row)
     }
 
     /// Finds or makes the row of a serialised namespace of a key, and says whether it was made.

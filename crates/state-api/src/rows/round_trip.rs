@@ -5,6 +5,10 @@ use crate::{Serializer, StateError};
 /// Of this many writes one is checked.
 const WRITES_A_CHECK: u32 = 4096;
 
+/// So many new keys, or namespaces, are all checked: it happens once for each, and what is wrong with a type often shows
+/// in some of its values only.
+const KEYS_CHECKED: u32 = 1024;
+
 /// Decides which writes of one state are checked: the first, and then one in 4,096.
 #[derive(Default)]
 pub(crate) struct RoundTrip {
@@ -16,6 +20,11 @@ impl RoundTrip {
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.writes.is_multiple_of(WRITES_A_CHECK)
+    }
+
+    /// Whether the next key is to be checked.
+    pub(crate) fn is_due_for_key(&self) -> bool {
+        self.writes < KEYS_CHECKED || self.is_due()
     }
 
     /// Counts a write. A write that failed its check is not counted, so that the next is checked as well.
@@ -43,4 +52,14 @@ pub(crate) fn check_round_trip<T>(state: &str, serializer: &dyn Serializer<T>, v
         first.len(),
         second.len()
     )))
+}
+
+/// Writes and reads a key, and compares the two; an error says what is wrong. Behind byte tables a key is its bytes: two
+/// keys that write the same would be one.
+pub(crate) fn check_key<K: PartialEq>(serializer: &dyn Serializer<K>, key: &K) -> Result<(), String> {
+    let mut bytes = Vec::new();
+    serializer.serialize(key, &mut bytes).map_err(|cause| format!("it cannot be written: {cause}"))?;
+    let read = serializer.deserialize(&bytes);
+    let read = read.map_err(|cause| format!("what was written cannot be read: {cause}"))?;
+    if read == *key { Ok(()) } else { Err("what was written is read as another one".to_owned()) }
 }

@@ -79,6 +79,8 @@ impl<T: State> ValueColumn<T> {
         self.used = true;
         if access.is_cache {
             self.fetch(access)?;
+            // Before the closure, which may panic when it has changed something.
+            self.marks.set(access.row, Mark::Dirty);
         }
         let cell = self.cells.write(access.row);
         let result = if self.round_trip.is_due() {
@@ -96,9 +98,7 @@ impl<T: State> ValueColumn<T> {
             self.round_trip.count();
             change(cell)
         };
-        if access.is_cache {
-            self.marks.set(access.row, Mark::Dirty);
-        } else if cell.is_none() {
+        if !access.is_cache && cell.is_none() {
             access.note_emptied();
         }
         Ok(result)
