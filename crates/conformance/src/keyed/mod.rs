@@ -146,6 +146,7 @@ suite! { $
     the_fate_of_a_checkpoint_changes_no_state,
     a_snapshot_that_is_given_up_leaves_the_state,
     a_snapshot_outlives_its_state,
+    a_snapshot_that_waits_has_what_it_had,
     a_snapshot_taken_while_the_state_grows_is_whole,
     a_restored_state_goes_on,
     keys_are_in_the_key_groups_that_they_always_have,

@@ -354,3 +354,37 @@ pub fn a_snapshot_outlives_its_state(factory: BackendFactory<'_>) {
         assert_eq!(values(&mut restored, "count", KEYS), expected_values(KEYS, 1));
     });
 }
+
+/// Field case: R81.
+/// Of it, the keyed state: all values are set anew, half of them removed and a state registered while the snapshot waits.
+pub fn a_snapshot_that_waits_has_what_it_had(factory: BackendFactory<'_>) {
+    const MANY: u64 = 10_000;
+    with_every_cache(factory, |bench| {
+        let mut state = bench.open::<u64>();
+        let count = value::<u64>(&mut state, "count");
+        for key in 0..MANY {
+            select(&mut state, &key);
+            count.update(&mut state, 1).unwrap();
+        }
+        let mut frozen = freeze(&mut state, 1);
+        let late = value::<u64>(&mut state, "late");
+        for key in 0..MANY {
+            select(&mut state, &key);
+            count.update(&mut state, 2).unwrap();
+            late.update(&mut state, 3).unwrap();
+            if key % 2 == 1 {
+                count.clear(&mut state).unwrap();
+            }
+        }
+        state.end_batch().unwrap();
+        let snapshot = Snapshot::written(&mut frozen, all_groups());
+        assert_eq!(snapshot.tables.len(), 1);
+        let entries = snapshot.entries();
+        assert_eq!(entries.len() as u64, MANY);
+        assert!(entries.values().all(|value| *value == 1u64.to_le_bytes()));
+        let mut restored = bench.restored::<u64>(&snapshot);
+        assert_eq!(values(&mut restored, "count", MANY), vec![Some(1); MANY as usize]);
+        let live = values(&mut state, "count", MANY);
+        assert_eq!(live, Vec::from_iter((0..MANY).map(|key| (key % 2 == 0).then_some(2))));
+    });
+}
