@@ -209,7 +209,7 @@ impl<K: Key, C: KeyCell<K>> KeyRows<K, C> {
     fn make(&mut self, key: &K, hash: KeyHash, made: &mut Vec<u32>) -> Result<u32, StateError> {
         // Only here: a key that has a row was checked when the row was made.
         self.groups.check(self.groups.max_parallelism.group_of(hash))?;
-        if self.round_trip.is_due_for_key() {
+        if self.round_trip.is_due_or_early() {
             let checked = check_key(&*self.serializer, key);
             checked.map_err(|reason| StateError::KeyNotRoundTrip { what: "key", reason })?;
         }

@@ -45,7 +45,7 @@ impl Namespaces {
         if let Some(row) = typed.entries.find(key_row, namespace) {
             return Ok(row);
         }
-        if self.round_trip.is_due_for_key() {
+        if self.round_trip.is_due_or_early() {
             let checked = check_key(&*typed.serializer, namespace);
             checked.map_err(|reason| StateError::KeyNotRoundTrip { what: "namespace", reason })?;
         }

@@ -5,12 +5,12 @@ use crate::{Serializer, StateError};
 /// Of this many writes one is checked.
 const WRITES_A_CHECK: u32 = 4096;
 
-/// So many new keys, or namespaces, are all checked: it happens once for each, and what is wrong with a type often shows
-/// in some of its values only.
-const KEYS_CHECKED: u32 = 1024;
+/// Where a check costs little beside the write (a new key or namespace, an element of operator state), the first ones are
+/// all checked: what is wrong with a type often shows in some of its values only.
+const FIRST_CHECKED: u32 = 1024;
 
 /// Decides which writes of one state are checked: the first, and then one in 4,096.
-#[derive(Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RoundTrip {
     writes: u32,
 }
@@ -22,9 +22,9 @@ impl RoundTrip {
         self.writes.is_multiple_of(WRITES_A_CHECK)
     }
 
-    /// Whether the next key is to be checked.
-    pub(crate) fn is_due_for_key(&self) -> bool {
-        self.writes < KEYS_CHECKED || self.is_due()
+    /// Whether the next write is to be checked where the first ones all are.
+    pub(crate) fn is_due_or_early(&self) -> bool {
+        self.writes < FIRST_CHECKED || self.is_due()
     }
 
     /// Counts a write. A write that failed its check is not counted, so that the next is checked as well.
