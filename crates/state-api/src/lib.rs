@@ -33,6 +33,7 @@ mod registry;
 mod rows;
 mod schema;
 mod serializer;
+mod shared_list;
 mod storage;
 mod store;
 

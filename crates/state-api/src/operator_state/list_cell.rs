@@ -1,12 +1,12 @@
 //! The elements of a list state.
 
-use std::mem;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::cell::{Cell, FrozenElements};
 use super::checks::Checks;
-use super::shared_list::{FrozenList, SharedList};
 use super::snapshot::{elements, write_element};
+use crate::shared_list::SharedList;
 use crate::{Serializer, State, StateError};
 
 /// The elements, in order.
@@ -19,7 +19,7 @@ pub(super) struct ListCell<T> {
 
 impl<T: State> ListCell<T> {
     pub(super) fn new(name: String, serializer: Arc<dyn Serializer<T>>) -> Self {
-        Self { list: SharedList::new(), checks: Checks::default(), name, serializer }
+        Self { list: SharedList::default(), checks: Checks::default(), name, serializer }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
@@ -47,13 +47,13 @@ impl<T: State> ListCell<T> {
     /// Has these elements instead of those it had, or changes nothing.
     pub(super) fn update(&mut self, elements: Vec<T>) -> Result<(), StateError> {
         self.check_all(&elements)?;
-        self.list = SharedList::new();
+        self.list = SharedList::default();
         self.list.extend(elements);
         Ok(())
     }
 
     pub(super) fn clear(&mut self) {
-        self.list = SharedList::new();
+        self.list = SharedList::default();
     }
 
     fn check_all(&mut self, elements: &[T]) -> Result<(), StateError> {
@@ -78,23 +78,26 @@ impl<T: State> Cell for ListCell<T> {
     }
 
     fn freeze(&mut self) -> (u64, Box<dyn FrozenElements>) {
-        let list = self.list.freeze();
         let frozen = FrozenListElements {
+            list: Some(self.list.clone()),
+            unwritten: VecDeque::new(),
+            written: 0,
+            buffer: Vec::new(),
             name: self.name.clone(),
             serializer: self.serializer.clone(),
-            written: 0,
-            list,
-            buffer: Vec::new(),
         };
-        (frozen.list.len() as u64, Box::new(frozen))
+        (self.list.len() as u64, Box::new(frozen))
     }
 
     fn fold(&mut self) {}
 }
 
 struct FrozenListElements<T> {
-    list: FrozenList<T>,
-    /// Elements that have been written.
+    /// The list, until the first write takes it apart: a freeze is cheap however long the list is.
+    list: Option<SharedList<T>>,
+    /// The pieces that are not written yet.
+    unwritten: VecDeque<Arc<Vec<T>>>,
+    /// Elements of the first piece that have been written.
     written: usize,
     buffer: Vec<u8>,
     name: String,
@@ -103,25 +106,23 @@ struct FrozenListElements<T> {
 
 impl<T: State> FrozenElements for FrozenListElements<T> {
     fn write_some(&mut self, out: &mut Vec<u8>, bytes_max: usize) -> Result<bool, StateError> {
+        if let Some(list) = self.list.take() {
+            self.unwritten = list.chunks().into();
+        }
         let start = out.len();
-        let mut skip = self.written;
-        let mut buffer = mem::take(&mut self.buffer);
-        for slice in self.list.slices() {
-            if skip >= slice.len() {
-                skip -= slice.len();
-                continue;
-            }
-            for element in &slice[mem::take(&mut skip)..] {
+        while let Some(chunk) = self.unwritten.front() {
+            for element in &chunk[self.written..] {
                 if out.len() - start >= bytes_max {
-                    self.buffer = buffer;
                     return Ok(false);
                 }
-                buffer.clear();
-                let written = self.serializer.serialize(element, &mut buffer);
+                self.buffer.clear();
+                let written = self.serializer.serialize(element, &mut self.buffer);
                 written.map_err(|source| StateError::Serializer { state: self.name.clone(), source })?;
-                write_element(&buffer, out);
+                write_element(&self.buffer, out);
                 self.written += 1;
             }
+            self.unwritten.pop_front();
+            self.written = 0;
         }
         Ok(true)
     }

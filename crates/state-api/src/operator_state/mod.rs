@@ -10,7 +10,6 @@ mod checks;
 mod frozen;
 mod list_cell;
 mod list_state;
-mod shared_list;
 mod snapshot;
 mod store;
 

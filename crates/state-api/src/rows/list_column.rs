@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use super::access::{Access, Behind, prefix_of, serializer_error};
 use super::column::{Buffers, Column, FrozenColumn, RowVisitor};
-use super::list::List;
 use super::paged::{FrozenPaged, Paged};
 use super::round_trip::{RoundTrip, check_round_trip};
 use crate::canonical::{byte_string, write_byte_string};
+use crate::shared_list::SharedList;
 use crate::{At, Serializer, State, StateError};
 
 /// Bytes from which on a chunk is full. One element can make it larger.
@@ -25,7 +25,7 @@ const SMALL_CHUNKS_MAX: usize = 32;
 /// The lists of one state.
 pub(crate) struct ListColumn<T> {
     /// An empty list is `None`. As a cache: the elements that are known.
-    lists: Paged<Option<List<T>>>,
+    lists: Paged<Option<SharedList<T>>>,
     /// What a cache knows of the lists; empty where the rows are no cache.
     cached: Vec<Cached>,
     /// As a cache: every row that has something to be written, once; also some that have nothing.
@@ -83,7 +83,7 @@ impl<T: State> ListColumn<T> {
     }
 
     /// The list of the current row; `None` when it is empty.
-    pub(crate) fn get(&mut self, access: &mut Access<'_>) -> Result<Option<&List<T>>, StateError> {
+    pub(crate) fn get(&mut self, access: &mut Access<'_>) -> Result<Option<&SharedList<T>>, StateError> {
         self.used = true;
         if access.is_cache {
             self.fetch(access)?;
@@ -204,7 +204,7 @@ impl<T: State> ListColumn<T> {
 
     /// How many elements of a row are here.
     fn held_of(&self, row: u32) -> usize {
-        self.lists.read(row).and_then(Option::as_ref).map_or(0, List::len)
+        self.lists.read(row).and_then(Option::as_ref).map_or(0, SharedList::len)
     }
 
     /// Makes the whole list of the current row known.
@@ -238,10 +238,10 @@ impl<T: State> ListColumn<T> {
             // They are removed when what replaces them is written.
             self.replaced.insert(row, chunks.keys().copied().collect());
         }
-        let mut list: List<T> = chunks.into_values().flatten().collect();
+        let mut list: SharedList<T> = chunks.into_values().flatten().collect();
         self.held += list.len();
         let added = self.lists.read(row).and_then(Option::as_ref);
-        list.extend(added.into_iter().flat_map(List::iter).cloned());
+        list.extend(added.into_iter().flat_map(SharedList::iter).cloned());
         let unwritten = if is_scattered { list.len() } else { known.unwritten };
         if list.len() > 0 {
             *self.lists.write(row) = Some(list);
@@ -327,7 +327,7 @@ impl<T: State> Column for ListColumn<T> {
         let mut merged = Vec::new();
         for source in sources {
             access.row = *source;
-            merged.extend(self.get(access)?.into_iter().flat_map(List::iter).cloned());
+            merged.extend(self.get(access)?.into_iter().flat_map(SharedList::iter).cloned());
         }
         access.row = target;
         if !merged.is_empty() {
@@ -361,7 +361,7 @@ impl<T: State> Column for ListColumn<T> {
 }
 
 struct FrozenLists<T> {
-    lists: FrozenPaged<Option<List<T>>>,
+    lists: FrozenPaged<Option<SharedList<T>>>,
     name: String,
     serializer: Arc<dyn Serializer<T>>,
 }

@@ -11,7 +11,6 @@ mod hash;
 mod index;
 mod key_cell;
 pub(crate) mod key_rows;
-mod list;
 mod list_column;
 mod map_column;
 pub(crate) mod map_entries;

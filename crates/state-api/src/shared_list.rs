@@ -1,4 +1,6 @@
 //! A list as a chain of shared chunks: appending copies nothing that is there, and a clone shares all of it.
+//!
+//! The lists of keyed state and those of operator state are both this one; a snapshot of one is a clone.
 
 use std::sync::Arc;
 
@@ -7,7 +9,7 @@ const CHUNK_ELEMENTS: usize = 64;
 
 /// A list that only grows at its end. Cloning costs two reference counts, whatever its length.
 #[derive(Clone)]
-pub(crate) struct List<T> {
+pub(crate) struct SharedList<T> {
     /// The newest full chunk, which leads to the older ones.
     full: Option<Arc<Chunk<T>>>,
     /// The last elements: fewer than a chunk has.
@@ -30,13 +32,13 @@ impl<T> Drop for Chunk<T> {
     }
 }
 
-impl<T> Default for List<T> {
+impl<T> Default for SharedList<T> {
     fn default() -> Self {
         Self { full: None, tail: Arc::default(), len: 0 }
     }
 }
 
-impl<T> List<T> {
+impl<T> SharedList<T> {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -63,7 +65,18 @@ impl<T> List<T> {
     }
 }
 
-impl<T: Clone> List<T> {
+impl<T> SharedList<T> {
+    /// The pieces in order, each shared with the list: to be read one after the other without the list.
+    pub(crate) fn chunks(&self) -> Vec<Arc<Vec<T>>> {
+        let full = std::iter::successors(self.full.as_ref(), |chunk| chunk.before.as_ref());
+        let mut chunks: Vec<_> =
+            std::iter::once(&self.tail).chain(full.map(|chunk| &chunk.elements)).cloned().collect();
+        chunks.reverse();
+        chunks
+    }
+}
+
+impl<T: Clone> SharedList<T> {
     /// Appends an element. Copies the last elements when a clone shares them, and never more than a chunk.
     pub(crate) fn push(&mut self, element: T) {
         Arc::make_mut(&mut self.tail).push(element);
@@ -75,13 +88,13 @@ impl<T: Clone> List<T> {
     }
 }
 
-impl<T: Clone> Extend<T> for List<T> {
+impl<T: Clone> Extend<T> for SharedList<T> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, elements: I) {
         elements.into_iter().for_each(|element| self.push(element));
     }
 }
 
-impl<T: Clone> FromIterator<T> for List<T> {
+impl<T: Clone> FromIterator<T> for SharedList<T> {
     fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Self {
         let mut list = Self::default();
         list.extend(elements);
@@ -93,14 +106,14 @@ impl<T: Clone> FromIterator<T> for List<T> {
 mod tests {
     use super::*;
 
-    fn elements(list: &List<usize>) -> Vec<usize> {
+    fn elements(list: &SharedList<usize>) -> Vec<usize> {
         list.iter().copied().collect()
     }
 
     #[test]
     fn elements_come_back_in_order_whatever_their_number() {
         for count in [0, 1, CHUNK_ELEMENTS - 1, CHUNK_ELEMENTS, CHUNK_ELEMENTS + 1, 10 * CHUNK_ELEMENTS + 7] {
-            let list: List<usize> = (0..count).collect();
+            let list: SharedList<usize> = (0..count).collect();
             assert_eq!(list.len(), count);
             assert_eq!(elements(&list), (0..count).collect::<Vec<_>>());
             for last in [0, 1, CHUNK_ELEMENTS, count / 2, count] {
@@ -112,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_clone_does_not_see_what_is_appended_later() {
-        let mut list = List::default();
+        let mut list = SharedList::default();
         let mut clones = Vec::new();
         for number in 0..3 * CHUNK_ELEMENTS {
             clones.push(list.clone());
@@ -124,8 +137,19 @@ mod tests {
     }
 
     #[test]
+    fn the_chunks_are_the_list() {
+        for count in [0, 1, CHUNK_ELEMENTS, 3 * CHUNK_ELEMENTS + 1] {
+            let mut list: SharedList<usize> = (0..count).collect();
+            let chunks = list.chunks();
+            list.push(count);
+            let read: Vec<usize> = chunks.iter().flat_map(|chunk| chunk.iter().copied()).collect();
+            assert_eq!(read, (0..count).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
     fn a_clone_shares_the_full_chunks() {
-        let list: List<usize> = (0..5 * CHUNK_ELEMENTS).collect();
+        let list: SharedList<usize> = (0..5 * CHUNK_ELEMENTS).collect();
         let mut other = list.clone();
         other.push(0);
         let (one, two) = (list.full.as_ref().unwrap(), other.full.as_ref().unwrap());
@@ -134,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_list_of_many_chunks_is_dropped_without_running_out_of_stack() {
-        let list: List<u8> = (0..CHUNK_ELEMENTS * 40_000).map(|_| 0).collect();
+        let list: SharedList<u8> = (0..CHUNK_ELEMENTS * 40_000).map(|_| 0).collect();
         let clone = list.clone();
         drop(list);
         assert_eq!(clone.iter().count(), CHUNK_ELEMENTS * 40_000);
