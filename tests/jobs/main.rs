@@ -23,6 +23,7 @@ mod a_union_list_goes_to_everyone;
 mod an_operator_refuses_state_that_it_cannot_take;
 mod broadcast_state_is_the_same_everywhere;
 mod checkpoint_ids_never_restart;
+mod checkpoints_are_asked_for;
 mod each_operator_is_rescaled_on_its_own;
 mod functions_hear_what_became_of_checkpoints;
 mod jobs_run_where_they_are_started;

@@ -1,8 +1,8 @@
 //! Actions: everything that the coordinator of one attempt asks its shell to do. One sentence a variant.
 
-use highwater_state_api::{CheckpointId, ObjectPath, StateHandle, SubtaskId};
+use highwater_state_api::{CheckpointId, ObjectPath, SubtaskId};
 
-use crate::{CheckpointFailure, CheckpointMetadata, LogRecord};
+use crate::{CheckpointFailure, CheckpointMetadata, Discard, DiscardId, LogRecord, RequestId};
 
 /// What is to be done. Comes out of [`crate::Coordinator::on_event`]; to be carried out in order.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +44,20 @@ pub enum Action {
         /// The number.
         sequence: u64,
     },
+    /// A request for a checkpoint has failed: to whoever asked.
+    RequestFailed {
+        /// The request.
+        request: RequestId,
+        /// Why.
+        failure: CheckpointFailure,
+    },
+    /// The checkpoint that was asked for is complete: to whoever asked.
+    RequestCompleted {
+        /// The request.
+        request: RequestId,
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+    },
     /// Tell every subtask that a checkpoint is complete. Only now may effects outside the job happen.
     NotifyComplete {
         /// The checkpoint.
@@ -55,6 +69,8 @@ pub enum Action {
         checkpoint: CheckpointId,
         /// Why.
         failure: CheckpointFailure,
+        /// The newest complete checkpoint, be it of an earlier attempt: whoever was not told hears of it by this.
+        latest_complete: Option<CheckpointId>,
     },
     /// Tell every subtask that a complete checkpoint, which may be one of an earlier attempt, is no longer kept because
     /// newer ones are: nothing will be restored from it.
@@ -62,15 +78,13 @@ pub enum Action {
         /// The checkpoint.
         checkpoint: CheckpointId,
     },
-    /// Delete the folder of a checkpoint that nothing can need any more. Not answered: may fail, may be repeated.
-    DiscardCheckpoint {
-        /// The folder.
-        folder: ObjectPath,
-    },
-    /// Delete state that came too late to be part of a checkpoint. Not answered.
-    DiscardState {
-        /// The handles.
-        handles: Vec<StateHandle>,
+    /// Delete something that nothing can need any more; answered by `Discarded` or `DiscardFailed`. What is gone already is
+    /// deleted.
+    Discard {
+        /// The deletion.
+        id: DiscardId,
+        /// What is to go.
+        discard: Discard,
     },
     /// Delete records of the job log that no start can need any more. Not answered.
     TruncateLog {

@@ -60,6 +60,15 @@ impl CoordinatorConfig {
         self.subtasks_of(|task| task.is_source).collect()
     }
 
+    /// A subtask as people know it: the uid of its first operator and its index.
+    pub(crate) fn name_of(&self, subtask: SubtaskId) -> String {
+        let task = self.tasks.get(subtask.task as usize);
+        match task.and_then(|task| Some((task, task.operators.first()?))) {
+            Some((task, head)) => format!("{} ({} of {})", head.uid, subtask.subtask, task.parallelism),
+            None => format!("subtask {subtask}"),
+        }
+    }
+
     fn subtasks_of(&self, wanted: impl Fn(&TaskPlan) -> bool) -> impl Iterator<Item = SubtaskId> {
         let tasks = (0..).zip(&self.tasks).filter(move |(_, task)| wanted(task));
         tasks.flat_map(|(index, task)| (0..task.parallelism).map(move |subtask| SubtaskId { task: index, subtask }))

@@ -8,15 +8,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use highwater_state_api::{Attempt, CheckpointId, JobName, ObjectPath, StateHandle, SubtaskId};
 
+use crate::cleaner::Cleaner;
 use crate::config::CoordinatorConfig;
+use crate::failure_count::{FailureCount, TooMany};
 use crate::job_log::{AttemptStart, CompletedCheckpoint};
 use crate::log_writer::{LogWriter, Outcome};
 use crate::pending::{Pending, Phase};
+use crate::request::RequestQueue;
 use crate::retention::Retention;
 use crate::settling::Settling;
 use crate::trigger::{Reason, Trigger};
 use crate::{
-    Acknowledgement, Action, AttemptFailure, CheckpointFailure, Decline, EnumeratorState, Event, LogRecord, Now, paths,
+    Acknowledgement, Action, AttemptFailure, CheckpointFailure, CheckpointFailureReason, CheckpointRequest, Decline,
+    Discard, EnumeratorState, Event, LogRecord, Now, RequestId, paths,
 };
 
 /// How many checkpoints may wait for the job log, written but not published. While there are as many, none is triggered.
@@ -32,10 +36,12 @@ pub struct Coordinator {
     running: BTreeSet<SubtaskId>,
     ended: BTreeSet<SubtaskId>,
     trigger: Trigger,
+    requests: RequestQueue,
     pending: BTreeMap<CheckpointId, Pending>,
     log: LogWriter,
     retention: Retention,
-    failures_in_a_row: u32,
+    failures: FailureCount,
+    cleaner: Cleaner,
     settling: Option<Settling>,
     /// Nothing is done any more: finished, failed, fenced or shut down.
     is_over: bool,
@@ -51,10 +57,12 @@ impl Coordinator {
             running: BTreeSet::new(),
             ended: BTreeSet::new(),
             trigger: Trigger::new(&config),
+            requests: RequestQueue::default(),
             pending: BTreeMap::new(),
             log: LogWriter::new(start.next_sequence, config.timeout_ms.max(1)),
             retention: Retention::new(config.retain, &start),
-            failures_in_a_row: 0,
+            failures: FailureCount::new(config.tolerable_failures),
+            cleaner: Cleaner::default(),
             settling: None,
             is_over: false,
             config,
@@ -74,13 +82,26 @@ impl Coordinator {
     /// Takes what happened and says what is to be done.
     pub fn on_event(&mut self, now: Now, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
-        if !self.is_over {
-            self.handle(now, event, &mut actions);
+        match event {
+            // Whoever asks is answered, also when it is too late.
+            Event::CheckpointRequested { id, .. } if self.is_over => {
+                actions.push(Action::RequestFailed {
+                    request: id,
+                    failure: CheckpointFailureReason::CoordinatorShutdown.into(),
+                });
+            }
+            _ if self.is_over => {}
+            event => self.handle(now, event, &mut actions),
         }
         if !self.is_over {
             self.on_time(now, &mut actions);
         }
         actions
+    }
+
+    /// How much that nothing can need any more is not deleted yet.
+    pub fn discards_outstanding(&self) -> usize {
+        self.cleaner.backlog()
     }
 
     /// When to send [`Event::Tick`] if nothing else happens before, on the monotonic clock.
@@ -90,9 +111,9 @@ impl Coordinator {
         }
         let undecided = self.pending.iter().filter(|(checkpoint, _)| !self.log.has_begun(**checkpoint));
         let expiry = undecided.map(|(_, pending)| pending.expires_at_ms).min();
-        let trigger = self.trigger.next_deadline().filter(|_| self.has_room());
+        let trigger = self.trigger.next_deadline().filter(|_| self.has_room() && !self.is_beginning());
         let reminder = self.settling.as_ref().and_then(Settling::next_deadline);
-        [expiry, trigger, self.log.next_deadline(), reminder].into_iter().flatten().min()
+        [expiry, trigger, self.log.next_deadline(), reminder, self.cleaner.next_deadline()].into_iter().flatten().min()
     }
 
     fn handle(&mut self, now: Now, event: Event, actions: &mut Vec<Action>) {
@@ -102,7 +123,9 @@ impl Coordinator {
             Event::SubtaskRunning { subtask } => self.subtask_running(now_ms, subtask),
             Event::SubtaskEnded { subtask } => self.subtask_ended(now_ms, subtask),
             Event::SubtaskSettled { subtask, checkpoint } => self.subtask_settled(subtask, checkpoint, actions),
-            Event::TriggerRequested => self.trigger.requested(),
+            Event::CheckpointRequested { id, request } => self.requested(now_ms, id, request, actions),
+            Event::SchedulerStarted => self.trigger.start_periodic(now_ms),
+            Event::SchedulerStopped => self.suspend(now, actions),
             Event::EnumeratorsSnapshotted { checkpoint, states } => {
                 self.enumerators_snapshotted(now, checkpoint, states, actions);
             }
@@ -111,7 +134,9 @@ impl Coordinator {
             Event::MetadataWritten { checkpoint, metadata } => self.metadata_written(checkpoint, metadata, actions),
             Event::MetadataFailed { checkpoint, cause } => {
                 if self.is_in(checkpoint, Phase::Metadata) {
-                    self.abort(now, checkpoint, CheckpointFailure::FinalizeFailed { cause }, actions);
+                    let message = format!("its metadata could not be written: {cause}");
+                    let reason = CheckpointFailureReason::FinalizeCheckpointFailure;
+                    self.abort(now, checkpoint, CheckpointFailure::new(reason, message), actions);
                 }
             }
             Event::LogAppended { sequence } => {
@@ -125,6 +150,8 @@ impl Coordinator {
                 self.log_decided(now, outcome, actions);
             }
             Event::LogReadFailed { sequence, cause } => self.log.read_failed(now_ms, sequence, cause),
+            Event::Discarded { id } => self.cleaner.discarded(id),
+            Event::DiscardFailed { id } => self.cleaner.failed(now_ms, id),
             Event::Shutdown => self.end(actions),
         }
     }
@@ -141,7 +168,9 @@ impl Coordinator {
             (pending.expires_at_ms <= now_ms && !self.log.has_begun(*checkpoint)).then_some(*checkpoint)
         };
         for checkpoint in self.pending.iter().filter_map(expired).collect::<Vec<_>>() {
-            self.abort(now, checkpoint, CheckpointFailure::Expired, actions);
+            let late = self.pending.get(&checkpoint).map(|pending| pending.late(&self.config)).unwrap_or_default();
+            let failure = CheckpointFailure::new(CheckpointFailureReason::Expired, late);
+            self.abort(now, checkpoint, failure, actions);
             if self.is_over {
                 return;
             }
@@ -149,11 +178,12 @@ impl Coordinator {
         if let Some(checkpoint) = self.settling.as_mut().and_then(|settling| settling.reminder(now_ms)) {
             actions.push(Action::NotifyComplete { checkpoint });
         }
-        while self.has_room()
-            && let Some(reason) = self.trigger.due(now_ms)
+        while !self.is_beginning()
+            && let Some(reason) = self.due(now_ms, actions)
         {
             self.trigger(now, reason, actions);
         }
+        self.cleaner.on_time(now_ms, actions);
     }
 
     // --- Triggering ---------------------------------------------------------------------------------------------
@@ -183,12 +213,69 @@ impl Coordinator {
             && unpublished < PUBLICATIONS_MAX
     }
 
+    /// Whether a checkpoint is being begun. Until it is, no other one is: enumerators are snapshotted one after the other.
+    fn is_beginning(&self) -> bool {
+        self.pending.values().any(|pending| pending.phase == Phase::Enumerators)
+    }
+
+    /// Why a checkpoint is to be triggered now: the last one when everything has ended, or else what was asked for, or
+    /// else what the interval says. A request that may not be carried out any more fails.
+    fn due(&mut self, now_ms: u64, actions: &mut Vec<Action>) -> Option<Reason> {
+        if self.trigger.is_final() {
+            return self.trigger.final_due(now_ms).filter(|_| self.has_room());
+        }
+        while self.trigger.is_running()
+            && let Some(request) = self.requests.next()
+        {
+            if let Err(failure) = self.may_begin(now_ms, request) {
+                actions.extend(self.requests.pop().map(|request| Action::RequestFailed { request, failure }));
+            } else if self.has_room() || (request.forced && self.settling.is_none()) {
+                return Some(Reason::Requested);
+            } else {
+                break;
+            }
+        }
+        self.trigger.periodic_due(now_ms).filter(|_| self.has_room())
+    }
+
+    fn requested(&mut self, now_ms: u64, id: RequestId, request: CheckpointRequest, actions: &mut Vec<Action>) {
+        let refused = match self.may_begin(now_ms, request) {
+            Ok(()) => self.requests.push(id, request),
+            Err(failure) => Some((id, failure)),
+        };
+        actions.extend(refused.map(|(request, failure)| Action::RequestFailed { request, failure }));
+    }
+
+    /// A tick of the periodic trigger that somebody else makes is bound to the interval's rules.
+    fn may_begin(&self, now_ms: u64, request: CheckpointRequest) -> Result<(), CheckpointFailure> {
+        if !request.periodic {
+            return Ok(());
+        }
+        if !self.trigger.is_periodic() {
+            return Err(CheckpointFailureReason::PeriodicSchedulerShutdown.into());
+        }
+        match self.trigger.pause_left_ms(now_ms) {
+            0 => Ok(()),
+            left_ms if !request.forced => {
+                let message = format!("{left_ms} ms are left");
+                Err(CheckpointFailure::new(CheckpointFailureReason::MinimumTimeBetweenCheckpoints, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn trigger(&mut self, now: Now, reason: Reason, actions: &mut Vec<Action>) {
+        let requests = match reason {
+            Reason::Periodic => Vec::new(),
+            Reason::Requested => self.requests.pop().into_iter().collect(),
+            // There will be no other one.
+            Reason::Final => self.requests.drain().collect(),
+        };
         let checkpoint = self.next_checkpoint;
         self.next_checkpoint = checkpoint.next();
         self.trigger.triggered(now.monotonic_ms, reason);
         let expires_at_ms = now.monotonic_ms.saturating_add(self.config.timeout_ms.max(1));
-        let pending = Pending::new(reason == Reason::Final, now.wall_clock_ms, expires_at_ms);
+        let pending = Pending::new(reason == Reason::Final, requests, now.wall_clock_ms, expires_at_ms);
         self.pending.insert(checkpoint, pending);
         actions.push(Action::SnapshotEnumerators { checkpoint });
     }
@@ -224,19 +311,24 @@ impl Coordinator {
             }
             None => {
                 let handles = snapshot.operators.iter().flat_map(|(_, snapshot)| snapshot.handles());
-                self.discard_stray(&job, attempt, checkpoint, handles.cloned().collect(), actions);
+                self.discard_stray(&job, attempt, checkpoint, handles.cloned().collect());
             }
         }
     }
 
     fn declined(&mut self, now: Now, decline: Decline, actions: &mut Vec<Action>) {
-        let Decline { job, attempt, checkpoint, subtask, reason, message } = decline;
+        let Decline { job, attempt, checkpoint, subtask, failure } = decline;
         let is_known = self.is_ours(&job, attempt) && self.subtasks.contains(&subtask);
         let is_awaited = |pending: &&Pending| {
             matches!(pending.phase, Phase::Enumerators | Phase::Acknowledgements) && !pending.has_acknowledged(subtask)
         };
         if is_known && self.pending.get(&checkpoint).filter(is_awaited).is_some() {
-            self.abort(now, checkpoint, CheckpointFailure::Declined { reason, message }, actions);
+            let who = self.config.name_of(subtask);
+            let message = if failure.message.is_empty() { who } else { format!("{who}: {}", failure.message) };
+            self.abort(now, checkpoint, CheckpointFailure::new(failure.reason, message), actions);
+        } else if is_known && !self.pending.contains_key(&checkpoint) && checkpoint < self.next_checkpoint {
+            // The subtask may have written into the folder after it was deleted.
+            self.discard_folder(checkpoint);
         }
     }
 
@@ -250,7 +342,10 @@ impl Coordinator {
                 let path = paths::checkpoint_metadata(&self.config.job, self.attempt, checkpoint);
                 actions.push(Action::WriteMetadata { checkpoint, path, metadata: Box::new(metadata) });
             }
-            Err(cause) => self.abort(now, checkpoint, CheckpointFailure::FinalizeFailed { cause }, actions),
+            Err(cause) => {
+                let failure = CheckpointFailure::new(CheckpointFailureReason::FinalizeCheckpointFailure, cause);
+                self.abort(now, checkpoint, failure, actions);
+            }
         }
     }
 
@@ -265,7 +360,7 @@ impl Coordinator {
             Some(_) => {}
             None => {
                 let (job, attempt) = (self.config.job.clone(), self.attempt);
-                self.discard_stray(&job, attempt, checkpoint, vec![metadata], actions);
+                self.discard_stray(&job, attempt, checkpoint, vec![metadata]);
             }
         }
     }
@@ -278,11 +373,14 @@ impl Coordinator {
                 self.log.begin_next(actions);
             }
             Some(Outcome::Appended { .. }) => {
+                self.fail_requests(CheckpointFailureReason::CoordinatorShutdown, actions);
+                self.cleaner.end(actions);
                 actions.push(Action::Finished);
                 self.is_over = true;
             }
             Some(Outcome::Fenced { sequence }) => {
                 // Whatever is pending may be the successor's concern by now: it is left to the successor to clean up.
+                self.fail_requests(CheckpointFailureReason::CoordinatorShutdown, actions);
                 actions.push(Action::Fail(AttemptFailure::Fenced { sequence }));
                 self.is_over = true;
             }
@@ -292,16 +390,19 @@ impl Coordinator {
 
     fn completed(&mut self, now: Now, completed: CompletedCheckpoint, actions: &mut Vec<Action>) {
         let checkpoint = completed.checkpoint;
-        self.failures_in_a_row = 0;
+        self.failures.completed(checkpoint);
         self.trigger.completed(now.monotonic_ms);
         actions.push(Action::NotifyComplete { checkpoint });
-        let is_final = self.pending.remove(&checkpoint).is_some_and(|pending| pending.is_final);
-        for older in self.pending.range(..checkpoint).map(|(older, _)| *older).collect::<Vec<_>>() {
-            self.abort(now, older, CheckpointFailure::Subsumed, actions);
-        }
+        let pending = self.pending.remove(&checkpoint);
+        let is_final = pending.as_ref().is_some_and(|pending| pending.is_final);
+        let requests = pending.into_iter().flat_map(|pending| pending.requests);
+        actions.extend(requests.map(|request| Action::RequestCompleted { request, checkpoint }));
         let dropped = self.retention.add(&self.config.job, completed);
+        for older in self.pending.range(..checkpoint).map(|(older, _)| *older).collect::<Vec<_>>() {
+            self.abort(now, older, CheckpointFailureReason::Subsumed.into(), actions);
+        }
         actions.extend(dropped.checkpoints.into_iter().map(|checkpoint| Action::NotifySubsumed { checkpoint }));
-        actions.extend(dropped.folders.into_iter().map(|folder| Action::DiscardCheckpoint { folder }));
+        dropped.folders.into_iter().for_each(|folder| self.cleaner.push(Discard::Folder(folder)));
         if !dropped.records.is_empty() {
             actions.push(Action::TruncateLog { sequences: dropped.records });
         }
@@ -323,13 +424,7 @@ impl Coordinator {
         if self.discard(checkpoint, failure.clone(), actions).is_some_and(|pending| pending.is_final) {
             self.trigger.final_failed(now.monotonic_ms);
         }
-        // A failure that a newer checkpoint has made up for is none.
-        if !failure.counts() || self.retention.latest() > Some(checkpoint) {
-            return;
-        }
-        self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
-        let (failed, tolerated) = (self.failures_in_a_row, self.config.tolerable_failures);
-        if failed > tolerated {
+        if let Err(TooMany { failed, tolerated }) = self.failures.failed(Some(checkpoint), &failure) {
             self.end(actions);
             actions.push(Action::Fail(AttemptFailure::TooManyFailedCheckpoints {
                 failed,
@@ -340,12 +435,35 @@ impl Coordinator {
         }
     }
 
+    /// Everything that somebody still waits for fails.
+    fn fail_requests(&mut self, reason: CheckpointFailureReason, actions: &mut Vec<Action>) {
+        let begun = self.pending.values_mut().flat_map(|pending| std::mem::take(&mut pending.requests));
+        let requests: Vec<RequestId> = begun.chain(self.requests.drain()).collect();
+        actions.extend(requests.into_iter().map(|request| Action::RequestFailed { request, failure: reason.into() }));
+    }
+
+    /// No checkpoints until further notice, but for the final one.
+    fn suspend(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.trigger.stop_periodic();
+        let may_go = |(checkpoint, pending): (&CheckpointId, &Pending)| {
+            (!pending.is_final && !self.log.has_begun(*checkpoint)).then_some(*checkpoint)
+        };
+        for checkpoint in self.pending.iter().filter_map(may_go).collect::<Vec<_>>() {
+            self.abort(now, checkpoint, CheckpointFailureReason::CoordinatorSuspend.into(), actions);
+        }
+        let failure = CheckpointFailure::from(CheckpointFailureReason::CoordinatorSuspend);
+        let waiting = self.requests.drain();
+        actions.extend(waiting.map(|request| Action::RequestFailed { request, failure: failure.clone() }));
+    }
+
     /// Everything that may still be aborted is. What is being appended is left alone: the next attempt reads the log.
     fn end(&mut self, actions: &mut Vec<Action>) {
         let undecided = |checkpoint: &CheckpointId| !self.log.has_begun(*checkpoint);
         for checkpoint in self.pending.keys().copied().filter(undecided).collect::<Vec<_>>() {
-            self.discard(checkpoint, CheckpointFailure::Shutdown, actions);
+            self.discard(checkpoint, CheckpointFailureReason::CoordinatorShutdown.into(), actions);
         }
+        self.fail_requests(CheckpointFailureReason::CoordinatorShutdown, actions);
+        self.cleaner.end(actions);
         self.is_over = true;
     }
 
@@ -357,8 +475,11 @@ impl Coordinator {
     ) -> Option<Pending> {
         let pending = self.pending.remove(&checkpoint);
         self.log.withdraw(checkpoint);
-        actions.push(Action::NotifyAborted { checkpoint, failure });
-        actions.push(Action::DiscardCheckpoint { folder: self.folder(self.attempt, checkpoint) });
+        let requests = pending.iter().flat_map(|pending| pending.requests.iter().copied());
+        actions.extend(requests.map(|request| Action::RequestFailed { request, failure: failure.clone() }));
+        let latest_complete = self.retention.latest();
+        actions.push(Action::NotifyAborted { checkpoint, failure, latest_complete });
+        self.discard_folder(checkpoint);
         pending
     }
 
@@ -367,15 +488,18 @@ impl Coordinator {
     /// It is deleted, unless somebody else may need it. It may have been written after its folder was deleted, so that
     /// the folder is gone does not mean that there is nothing to delete.
     fn discard_stray(
-        &self,
+        &mut self,
         job: &JobName,
         attempt: Attempt,
         checkpoint: CheckpointId,
         mut handles: Vec<StateHandle>,
-        actions: &mut Vec<Action>,
     ) {
         // Another job's state is not ours to delete, nor is that of an attempt that has come after this one.
         if *job != self.config.job || attempt > self.attempt || self.retention.contains(attempt, checkpoint) {
+            return;
+        }
+        // A checkpoint that is still to come may have state under the same name when this is deleted.
+        if attempt == self.attempt && checkpoint >= self.next_checkpoint {
             return;
         }
         let folder = self.folder(attempt, checkpoint);
@@ -385,7 +509,14 @@ impl Coordinator {
             path.is_some_and(|path| pending.is_none_or(|pending| !pending.names(path)))
         });
         if !handles.is_empty() {
-            actions.push(Action::DiscardState { handles });
+            self.cleaner.push(Discard::State(handles));
+        }
+    }
+
+    /// A checkpoint of this attempt has failed: everything in its folder goes.
+    fn discard_folder(&mut self, checkpoint: CheckpointId) {
+        if !self.retention.contains(self.attempt, checkpoint) {
+            self.cleaner.push(Discard::Folder(self.folder(self.attempt, checkpoint)));
         }
     }
 

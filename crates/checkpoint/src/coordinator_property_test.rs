@@ -9,7 +9,8 @@ use proptest::sample::Index;
 
 use crate::script_test::{ATTEMPT, acknowledgement, config, enumerated, job, metadata_handle, now, start, subtask};
 use crate::{
-    Action, AttemptFailure, Coordinator, CoordinatorConfig, Decline, DeclineReason, Event, LogRecord, LogView, paths,
+    Action, AttemptFailure, CheckpointFailure, CheckpointFailureReason, CheckpointRequest, Coordinator,
+    CoordinatorConfig, Decline, Discard, DiscardId, Event, LogRecord, LogView, RequestId, paths,
 };
 
 /// What the world does next. An [`Index`] picks among what there is.
@@ -22,7 +23,11 @@ enum Step {
     Repeat(Index),
     /// An acknowledgement that is nobody's.
     Stray(Index, u8),
-    Request,
+    Request {
+        forced: bool,
+        periodic: bool,
+    },
+    Scheduler(bool),
     End(Index),
     Settle(Index),
     /// A write of which nobody knew whether it had happened happens now.
@@ -55,7 +60,8 @@ fn step() -> impl Strategy<Value = Step> {
         12 => (0u64..700).prop_map(Step::Wait),
         10 => index().prop_map(Step::Repeat),
         6 => (index(), 0u8..4).prop_map(|(which, kind)| Step::Stray(which, kind)),
-        4 => Just(Step::Request),
+        6 => any::<(bool, bool)>().prop_map(|(forced, periodic)| Step::Request { forced, periodic }),
+        3 => any::<bool>().prop_map(Step::Scheduler),
         3 => index().prop_map(Step::End),
         8 => index().prop_map(Step::Settle),
         4 => Just(Step::Land),
@@ -77,6 +83,7 @@ enum Task {
     Write(CheckpointId),
     Append(u64, LogRecord),
     Read(u64),
+    Discard(DiscardId),
 }
 
 struct World {
@@ -99,6 +106,11 @@ struct World {
     aborted: BTreeSet<CheckpointId>,
     ended: BTreeSet<SubtaskId>,
     settled: BTreeMap<SubtaskId, CheckpointId>,
+    /// How many requests there were, and how many of them were forced.
+    requested: u64,
+    forced: usize,
+    /// Requests that were answered.
+    answered: BTreeSet<RequestId>,
     is_over: bool,
     is_finished: bool,
     /// The log has not told in time what became of an append.
@@ -126,6 +138,9 @@ impl World {
             aborted: BTreeSet::new(),
             ended: BTreeSet::new(),
             settled: BTreeMap::new(),
+            requested: 0,
+            forced: 0,
+            answered: BTreeSet::new(),
             is_over: false,
             is_finished: false,
             has_given_up: false,
@@ -145,14 +160,17 @@ impl World {
             self.unknown = Some((sequence, self.now_ms));
         }
         let actions = self.coordinator.on_event(now(self.now_ms), event);
-        assert!(!self.is_over || actions.is_empty(), "after the end: {actions:?}");
+        let is_late_answer = |action: &Action| matches!(action, Action::RequestFailed { .. });
+        assert!(!self.is_over || actions.iter().all(is_late_answer), "after the end: {actions:?}");
         for action in actions {
             self.check(action);
         }
         self.is_over |= is_shutdown;
+        assert!(!self.is_over || self.answered.len() as u64 == self.requested, "somebody waits for ever");
         assert!(self.tasks.iter().filter(|task| matches!(task, Task::Append(..))).count() <= 1, "two appends");
         assert!(self.coordinator.next_deadline().is_none_or(|at_ms| at_ms > self.now_ms), "a deadline that spins");
-        assert!(self.coordinator.pending().count() <= self.config.max_concurrent as usize + 8);
+        let room = self.config.max_concurrent as usize + 8 + self.forced;
+        assert!(self.coordinator.pending().count() <= room);
     }
 
     /// The newest completed checkpoints that the log has.
@@ -206,7 +224,13 @@ impl World {
                 assert!(!self.aborted.contains(&checkpoint), "complete after it was aborted");
                 self.completed.insert(checkpoint);
             }
-            Action::NotifyAborted { checkpoint, .. } => {
+            Action::RequestFailed { request, .. } => assert!(self.answered.insert(request), "answered twice"),
+            Action::RequestCompleted { request, checkpoint } => {
+                assert!(self.completed.contains(&checkpoint), "answered before everybody was told");
+                assert!(self.answered.insert(request), "answered twice");
+            }
+            Action::NotifyAborted { checkpoint, latest_complete, .. } => {
+                assert_eq!(latest_complete, self.completed.last().copied());
                 assert!(!self.begun.contains(&checkpoint), "aborted though the log decides");
                 assert!(self.aborted.insert(checkpoint), "aborted twice");
             }
@@ -214,13 +238,15 @@ impl World {
                 assert!(self.completed.contains(&checkpoint), "subsumed though it was never complete");
                 assert!(!self.retained().contains(&checkpoint), "subsumed though retained");
             }
-            Action::DiscardCheckpoint { folder } => {
+            Action::Discard { id, discard: Discard::Folder(folder) } => {
+                self.tasks.push(Task::Discard(id));
                 let (checkpoint, attempt) = paths::checkpoint_of(&job(), &folder).unwrap();
                 assert_eq!(attempt, ATTEMPT);
                 assert!(!self.retained().contains(&checkpoint), "discarded though retained");
                 assert!(self.aborted.contains(&checkpoint) || self.completed.contains(&checkpoint), "still pending");
             }
-            Action::DiscardState { handles } => {
+            Action::Discard { id, discard: Discard::State(handles) } => {
+                self.tasks.push(Task::Discard(id));
                 for path in handles.iter().filter_map(StateHandle::object) {
                     let (checkpoint, attempt) = paths::checkpoint_of(&job(), path).unwrap();
                     let is_pending = self.coordinator.pending().any(|pending| pending == checkpoint);
@@ -230,7 +256,7 @@ impl World {
                             .handles()
                             .any(|h| h.object() == Some(path))
                     });
-                    let is_needed = is_pending && is_known || self.retained().contains(&checkpoint);
+                    let is_needed = is_known && (is_pending || self.retained().contains(&checkpoint));
                     assert!(attempt != ATTEMPT || !is_needed, "{path} is needed");
                     assert!(attempt <= ATTEMPT, "{path} belongs to a successor");
                 }
@@ -268,8 +294,8 @@ impl World {
                 self.send(Event::Acknowledged(acknowledgement(ATTEMPT, checkpoint, subtask)));
             }
             (Task::Snapshot(checkpoint, subtask), Fate::Fails) => {
-                let (reason, message) = (DeclineReason::AsyncFailed, "disk full".to_owned());
-                let decline = Decline { job: job(), attempt: ATTEMPT, checkpoint, subtask, reason, message };
+                let failure = CheckpointFailure::new(CheckpointFailureReason::AsyncException, "disk full");
+                let decline = Decline { job: job(), attempt: ATTEMPT, checkpoint, subtask, failure };
                 self.send(Event::Declined(decline));
             }
             (Task::Write(checkpoint), Fate::Well) => {
@@ -287,6 +313,8 @@ impl World {
                 let record = self.log.get(&sequence).cloned();
                 self.send(Event::LogRead { sequence, record });
             }
+            (Task::Discard(id), Fate::Well) => self.send(Event::Discarded { id }),
+            (Task::Discard(id), _) => self.send(Event::DiscardFailed { id }),
             // The answer is lost.
             (Task::Enumerate(_) | Task::Snapshot(..) | Task::Write(_), _) => {}
         }
@@ -342,7 +370,8 @@ impl World {
                 // Each append and each read is answered once: the shell waits for one answer and takes no other.
                 let is_answer = matches!(
                     event,
-                    Event::LogTaken { .. }
+                    Event::CheckpointRequested { .. } // an id is used once
+                        | Event::LogTaken { .. }
                         | Event::LogUnknown { .. }
                         | Event::LogRead { .. }
                         | Event::LogReadFailed { .. }
@@ -362,7 +391,14 @@ impl World {
                 }
                 self.send(Event::Acknowledged(stray));
             }
-            Step::Request => self.send(Event::TriggerRequested),
+            Step::Request { forced, periodic } => {
+                let id = RequestId(self.requested);
+                self.requested += 1;
+                self.forced += usize::from(forced);
+                self.send(Event::CheckpointRequested { id, request: CheckpointRequest { forced, periodic } });
+            }
+            Step::Scheduler(true) => self.send(Event::SchedulerStarted),
+            Step::Scheduler(false) => self.send(Event::SchedulerStopped),
             Step::End(which) => {
                 let subtask = subtasks[which.index(subtasks.len())];
                 self.ended.insert(subtask);
@@ -385,6 +421,7 @@ impl World {
     /// Everything works from now on: what was asked for is done, and time goes from deadline to deadline.
     fn heal(&mut self) {
         self.land();
+        self.send(Event::SchedulerStarted);
         let before = self.completed.len();
         for _ in 0..1_000 {
             if self.is_over || (self.completed.len() > before && self.ended != self.config.subtasks()) {

@@ -2,7 +2,7 @@
 
 use highwater_state_api::{Attempt, CheckpointId, JobName, StateHandle, SubtaskId};
 
-use crate::{DeclineReason, EnumeratorState, LogRecord, SubtaskSnapshot};
+use crate::{CheckpointFailure, CheckpointRequest, DiscardId, EnumeratorState, LogRecord, RequestId, SubtaskSnapshot};
 
 /// What happened. Goes into [`crate::Coordinator::on_event`].
 #[derive(Debug, Clone, PartialEq)]
@@ -31,8 +31,19 @@ pub enum Event {
         /// The newest checkpoint whose effects are carried out.
         checkpoint: CheckpointId,
     },
-    /// Somebody asks for a checkpoint now.
-    TriggerRequested,
+    /// Somebody asks for a checkpoint; answered by `RequestCompleted` or `RequestFailed`, whatever happens. It waits until
+    /// every subtask runs and until there is room.
+    CheckpointRequested {
+        /// The request.
+        id: RequestId,
+        /// What is asked for.
+        request: CheckpointRequest,
+    },
+    /// Periodic checkpoints are to be taken again, from now on. They are when the attempt begins.
+    SchedulerStarted,
+    /// No periodic checkpoints are to be taken, and what is pending or waits is to be given up. The final checkpoint is
+    /// taken all the same.
+    SchedulerStopped,
     /// Answers `SnapshotEnumerators`: the split enumerators were snapshotted.
     EnumeratorsSnapshotted {
         /// The checkpoint.
@@ -89,6 +100,16 @@ pub enum Event {
         /// Why, for people.
         cause: String,
     },
+    /// Answers `Discard`: it is gone.
+    Discarded {
+        /// The deletion.
+        id: DiscardId,
+    },
+    /// Answers `Discard`: it may still be there, wholly or in part.
+    DiscardFailed {
+        /// The deletion.
+        id: DiscardId,
+    },
     /// The attempt ends (a task failed, or the job is cancelled): nothing will complete any more.
     Shutdown,
 }
@@ -119,8 +140,6 @@ pub struct Decline {
     pub checkpoint: CheckpointId,
     /// The subtask.
     pub subtask: SubtaskId,
-    /// The kind of reason.
-    pub reason: DeclineReason,
-    /// Details for people.
-    pub message: String,
+    /// Why.
+    pub failure: CheckpointFailure,
 }

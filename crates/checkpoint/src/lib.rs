@@ -15,11 +15,14 @@ mod aborted;
 mod action;
 mod aligner;
 mod backoff;
+mod cleaner;
 mod commit_ledger;
 mod config;
 mod coordinator;
 mod envelope;
 mod event;
+mod failure;
+mod failure_count;
 mod job_log;
 mod log_format;
 mod log_numbers;
@@ -30,6 +33,7 @@ mod operator_shares;
 pub mod paths;
 mod pending;
 mod redistribute;
+mod request;
 mod restart;
 mod retention;
 mod settling;
@@ -39,11 +43,13 @@ mod vocabulary;
 
 pub use action::{Action, AttemptFailure};
 pub use aligner::{AbandonReason, Aligner, AlignerAction, AlignerEvent};
+pub use cleaner::{Discard, DiscardId};
 pub use commit_ledger::{COMMIT_TRIES_MAX, CommitFailure, CommitLedger, TransactionId, TransactionState};
 pub use config::{CoordinatorConfig, OperatorPlan, TaskPlan};
 pub use coordinator::Coordinator;
 pub use envelope::{FileKind, FormatError};
 pub use event::{Acknowledgement, Decline, Event};
+pub use failure::{CheckpointFailure, CheckpointFailureReason};
 pub use job_log::{AttemptStart, Claim, CompletedCheckpoint, LogError, LogView, claim_record, orphaned_checkpoints};
 pub use log_format::{decode_log_record, encode_log_record};
 pub use log_numbers::successors;
@@ -53,11 +59,11 @@ pub use redistribute::{
     Assignment, OperatorTarget, READER_SPLITS, RedistributeError, RestoredOperator, RestoredSource, RestoredSubtask,
     redistribute,
 };
+pub use request::{CheckpointRequest, RequestId};
 pub use restart::{RestartDecision, RestartStrategy, Restarter};
 pub use subtask_checkpoints::{Begin, Ended, SubtaskCheckpoints};
 pub use vocabulary::{
-    CheckpointFailure, CheckpointMetadata, DeclineReason, EnumeratorState, LogRecord, Now, OperatorSnapshot,
-    OperatorState, SubtaskSnapshot,
+    CheckpointMetadata, EnumeratorState, LogRecord, Now, OperatorSnapshot, OperatorState, SubtaskSnapshot,
 };
 
 #[cfg(test)]

@@ -6,7 +6,10 @@ use bytes::Bytes;
 use highwater_state_api::{Attempt, CheckpointId, ObjectPath, OperatorUid, SubtaskId};
 
 use crate::config::{CoordinatorConfig, TaskPlan};
-use crate::{CheckpointMetadata, EnumeratorState, OperatorSnapshot, OperatorState, SubtaskSnapshot, paths};
+use crate::{CheckpointMetadata, EnumeratorState, OperatorSnapshot, OperatorState, RequestId, SubtaskSnapshot, paths};
+
+/// How many subtasks are named at most when they are late.
+const LATE_NAMED_MAX: usize = 8;
 
 /// What a pending checkpoint waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub(crate) struct Pending {
     pub(crate) phase: Phase,
     /// Every subtask had ended when it was triggered.
     pub(crate) is_final: bool,
+    /// Who asked for it and waits.
+    pub(crate) requests: Vec<RequestId>,
     /// On the wall clock.
     pub(crate) triggered_at_ms: u64,
     /// On the monotonic clock.
@@ -36,10 +41,11 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    pub(crate) fn new(is_final: bool, triggered_at_ms: u64, expires_at_ms: u64) -> Self {
+    pub(crate) fn new(is_final: bool, requests: Vec<RequestId>, triggered_at_ms: u64, expires_at_ms: u64) -> Self {
         Self {
             phase: Phase::Enumerators,
             is_final,
+            requests,
             triggered_at_ms,
             expires_at_ms,
             enumerators: BTreeMap::new(),
@@ -59,6 +65,23 @@ impl Pending {
 
     pub(crate) fn has_acknowledged(&self, subtask: SubtaskId) -> bool {
         self.snapshots.contains_key(&subtask)
+    }
+
+    /// What the checkpoint waits for, for people: who is late.
+    pub(crate) fn late(&self, config: &CoordinatorConfig) -> String {
+        match self.phase {
+            Phase::Enumerators => "the split enumerators were not snapshotted".to_owned(),
+            Phase::Metadata => "its metadata was not written".to_owned(),
+            Phase::Publication => "it waited for the job log".to_owned(),
+            Phase::Acknowledgements => {
+                let subtasks = config.subtasks();
+                let late = || subtasks.iter().filter(|subtask| !self.has_acknowledged(**subtask));
+                let named: Vec<String> = late().take(LATE_NAMED_MAX).map(|subtask| config.name_of(*subtask)).collect();
+                let others = late().count() - named.len();
+                let others = if others == 0 { String::new() } else { format!(" and {others} more") };
+                format!("{} of {} subtasks were late: {}{others}", late().count(), subtasks.len(), named.join(", "))
+            }
+        }
     }
 
     /// Whether everything has arrived; `subtasks` is how many the job has, none but these acknowledge.

@@ -2,6 +2,7 @@
 //!
 //! The job has a source and a counter with two subtasks each. Time is the number behind `@`, in milliseconds.
 
+use std::collections::VecDeque;
 use std::fmt::Write;
 
 use bytes::Bytes;
@@ -11,8 +12,9 @@ use highwater_state_api::{
 };
 
 use crate::{
-    Acknowledgement, Action, AttemptStart, CompletedCheckpoint, Coordinator, CoordinatorConfig, Decline, DeclineReason,
-    EnumeratorState, Event, LogRecord, Now, OperatorPlan, OperatorSnapshot, SubtaskSnapshot, TaskPlan, paths,
+    Acknowledgement, Action, AttemptStart, CheckpointFailure, CheckpointFailureReason, CheckpointRequest,
+    CompletedCheckpoint, Coordinator, CoordinatorConfig, Decline, Discard, EnumeratorState, Event, LogRecord, Now,
+    OperatorPlan, OperatorSnapshot, RequestId, SubtaskSnapshot, TaskPlan, paths,
 };
 
 pub(crate) const ATTEMPT: Attempt = Attempt(5);
@@ -98,11 +100,15 @@ pub(crate) fn run(coordinator: &mut Coordinator, script: &str) -> String {
             words.remove(0);
         }
         let tick = line.starts_with('@').then_some(Event::Tick);
-        for event in tick.into_iter().chain(events(&words, last_append.as_ref())) {
+        let mut events: VecDeque<Event> = tick.into_iter().chain(events(&words, last_append.as_ref())).collect();
+        while let Some(event) = events.pop_front() {
             for action in coordinator.on_event(now(now_ms), event) {
                 writeln!(transcript, "    {}", describe(&action)).unwrap();
-                if let Action::AppendLog { record, .. } = action {
-                    last_append = Some(record);
+                match action {
+                    Action::AppendLog { record, .. } => last_append = Some(record),
+                    // Deletions succeed at once.
+                    Action::Discard { id, .. } => events.push_back(Event::Discarded { id }),
+                    _ => {}
                 }
             }
         }
@@ -136,7 +142,14 @@ fn events(words: &[&str], last_append: Option<&LogRecord>) -> Vec<Event> {
         "ended-only" => vec![Event::SubtaskEnded { subtask: one(1) }],
         "settled" => all().map(|subtask| Event::SubtaskSettled { subtask, checkpoint: checkpoint() }).collect(),
         "settled-only" => vec![Event::SubtaskSettled { subtask: one(2), checkpoint: checkpoint() }],
-        "request" => vec![Event::TriggerRequested],
+        "request" => {
+            let request =
+                CheckpointRequest { forced: words.contains(&"forced"), periodic: words.contains(&"periodic") };
+            let id = words.get(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+            vec![Event::CheckpointRequested { id: RequestId(id), request }]
+        }
+        "start-scheduler" => vec![Event::SchedulerStarted],
+        "stop-scheduler" => vec![Event::SchedulerStopped],
         "enumerated" => vec![enumerated(checkpoint())],
         "ack" => all().map(|one| Event::Acknowledged(acknowledgement(ATTEMPT, checkpoint(), one))).collect(),
         "ack-only" => vec![Event::Acknowledged(acknowledgement(ATTEMPT, checkpoint(), one(2)))],
@@ -145,13 +158,14 @@ fn events(words: &[&str], last_append: Option<&LogRecord>) -> Vec<Event> {
         }
         "decline" => {
             let reason = match words[3] {
-                "subsumed" => DeclineReason::Subsumed,
-                "snapshot" => DeclineReason::SnapshotFailed,
-                _ => DeclineReason::AsyncFailed,
+                "subsumed" => CheckpointFailureReason::DeclinedSubsumed,
+                "snapshot" => CheckpointFailureReason::Declined,
+                "async" => CheckpointFailureReason::AsyncException,
+                name => CheckpointFailureReason::all().find(|reason| reason.name() == name).unwrap(),
             };
-            let (subtask, message) = (one(2), "disk full".to_owned());
-            let (job, attempt, checkpoint) = (job(), ATTEMPT, checkpoint());
-            vec![Event::Declined(Decline { job, attempt, checkpoint, subtask, reason, message })]
+            let failure = CheckpointFailure::new(reason, "disk full");
+            let (job, attempt, checkpoint, subtask) = (job(), ATTEMPT, checkpoint(), one(2));
+            vec![Event::Declined(Decline { job, attempt, checkpoint, subtask, failure })]
         }
         "written" => {
             let metadata = metadata_handle(ATTEMPT, checkpoint());
@@ -197,10 +211,17 @@ pub(crate) fn describe(action: &Action) -> String {
         Action::AppendLog { sequence, record } => format!("append {sequence}: {}", describe_record(record)),
         Action::ReadLog { sequence } => format!("read {sequence}"),
         Action::NotifyComplete { checkpoint } => format!("notify complete {checkpoint}"),
-        Action::NotifyAborted { checkpoint, failure } => format!("notify aborted {checkpoint}: {failure}"),
+        Action::NotifyAborted { checkpoint, failure, latest_complete } => {
+            let latest = latest_complete.map_or("none".to_owned(), |latest| latest.to_string());
+            format!("notify aborted {checkpoint}: {failure} (latest complete: {latest})")
+        }
+        Action::RequestFailed { request, failure } => {
+            format!("request {} fails, {}: {failure}", request.0, failure.reason.name())
+        }
+        Action::RequestCompleted { request, checkpoint } => format!("request {} got {checkpoint}", request.0),
         Action::NotifySubsumed { checkpoint } => format!("notify subsumed {checkpoint}"),
-        Action::DiscardCheckpoint { folder } => format!("discard {folder}"),
-        Action::DiscardState { handles } => format!("discard state {}", list(handles)),
+        Action::Discard { discard: Discard::Folder(folder), .. } => format!("discard {folder}"),
+        Action::Discard { discard: Discard::State(handles), .. } => format!("discard state {}", list(handles)),
         Action::TruncateLog { sequences } => format!("truncate log {sequences:?}"),
         Action::Finished => "finished".to_owned(),
         Action::Fail(failure) => format!("fail: {failure}"),

@@ -110,8 +110,11 @@ fn state_outside_the_checkpoints_own_folder_is_never_deleted() {
         let stray = with_state_at(acknowledgement(ATTEMPT, CheckpointId(1), subtask(1, 0)), path);
         assert!(acknowledge(&mut coordinator(), stray).is_empty(), "{path}");
     }
-    let stray = acknowledgement(ATTEMPT, CheckpointId(1), subtask(1, 0));
-    assert_eq!(acknowledge(&mut coordinator(), stray), ["discard state job/chk-1-5/counter-0"]);
+    let stray = || acknowledgement(ATTEMPT, CheckpointId(1), subtask(1, 0));
+    let mut coordinator = coordinator();
+    assert!(acknowledge(&mut coordinator, stray()).is_empty(), "a checkpoint that is still to come");
+    run(&mut coordinator, "@0 running\n request\n decline 1 0/0 async");
+    assert_eq!(acknowledge(&mut coordinator, stray()), ["discard state job/chk-1-5/counter-0"]);
 }
 
 #[test]
@@ -160,4 +163,23 @@ fn every_source_has_an_enumerator_state_and_nobody_else() {
         run(&mut coordinator, "@1 ack 1")
     };
     assert_snapshot!([finish_with(&[]), finish_with(&["source", "counter"])].join("\n"));
+}
+
+/// It may have begun to write before it heard of the end of the checkpoint, and went on after the folder was deleted.
+#[test]
+fn a_late_decline_deletes_what_its_subtask_may_have_written_meanwhile() {
+    let mut coordinator = coordinator();
+    let transcript = run(
+        &mut coordinator,
+        "
+        @0 running
+        request 1
+        enumerated 1
+        decline 1 0/0 async
+        decline 1 1/1 async
+        decline 99 1/1 async
+        ",
+    );
+    assert_eq!(transcript.matches("discard job/chk-1-5").count(), 2, "{transcript}");
+    assert!(!transcript.contains("chk-99"), "{transcript}");
 }

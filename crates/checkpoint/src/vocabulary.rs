@@ -1,7 +1,5 @@
 //! Words that events, actions and metadata share.
 
-use std::fmt;
-
 use bytes::Bytes;
 use highwater_state_api::{
     Attempt, CheckpointId, JobName, KeyedStateHandle, MaxParallelism, OperatorStateHandle, OperatorUid,
@@ -109,68 +107,6 @@ pub enum LogRecord {
         /// The attempt that finished it.
         attempt: Attempt,
     },
-}
-
-/// Why a subtask declines a checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum DeclineReason {
-    /// A newer barrier arrived before all barriers of this one.
-    Subsumed,
-    /// The synchronous part of the snapshot failed.
-    SnapshotFailed,
-    /// The asynchronous part failed: the state could not be written.
-    AsyncFailed,
-}
-
-/// Why a checkpoint did not complete.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CheckpointFailure {
-    /// It took longer than the timeout.
-    Expired,
-    /// A subtask declined it.
-    Declined {
-        /// The kind of reason.
-        reason: DeclineReason,
-        /// Details for people.
-        message: String,
-    },
-    /// A newer checkpoint completed first.
-    Subsumed,
-    /// Its metadata could not be written.
-    FinalizeFailed {
-        /// Details for people.
-        cause: String,
-    },
-    /// The attempt ended.
-    Shutdown,
-}
-
-impl CheckpointFailure {
-    /// Whether it counts toward the failures that are tolerated. Being overtaken or stopped says nothing about health.
-    pub fn counts(&self) -> bool {
-        match self {
-            Self::Expired | Self::FinalizeFailed { .. } => true,
-            Self::Declined { reason, .. } => match reason {
-                DeclineReason::SnapshotFailed | DeclineReason::AsyncFailed => true,
-                DeclineReason::Subsumed => false,
-            },
-            Self::Subsumed | Self::Shutdown => false,
-        }
-    }
-}
-
-impl fmt::Display for CheckpointFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Expired => f.write_str("it was not complete within the timeout"),
-            Self::Declined { reason, message } => write!(f, "a subtask declined it ({reason:?}): {message}"),
-            Self::Subsumed => f.write_str("a newer checkpoint completed first"),
-            Self::FinalizeFailed { cause } => write!(f, "its metadata could not be written: {cause}"),
-            Self::Shutdown => f.write_str("the attempt ended"),
-        }
-    }
 }
 
 /// What time it is. Machines are told; they never ask.

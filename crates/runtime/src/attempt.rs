@@ -9,13 +9,13 @@ use std::time::Duration;
 use highwater_checkpoint::{AttemptFailure, AttemptStart};
 use highwater_state_api::{CheckpointId, MaxParallelism, OperatorUid, RowSettings, SubtaskId};
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::build::{AttemptEnvironment, BuiltSubtask, build_subtasks};
 use crate::control::{Control, ControlSender, Report, Reports};
 use crate::driver::{Input, Job};
 use crate::io_pool::{IoPool, PoolExecutor};
-use crate::job::{RunningSubtask, Wishes};
+use crate::job::{Owner, RunningSubtask};
 use crate::operator::OperatorContext;
 use crate::prepare::{Contexts, Preparation, Prepared, prepare};
 use crate::restore::{Begun, ClaimedJob, begin_attempt};
@@ -44,7 +44,7 @@ pub(crate) enum AttemptEnd {
 }
 
 /// Runs one attempt to its end. An error means that no task was started.
-pub(crate) async fn run_attempt(job: &Job, wishes: &mut watch::Receiver<Wishes>) -> Result<AttemptEnd, JobError> {
+pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptEnd, JobError> {
     let targets = job.targets()?;
     let claimed =
         match begin_attempt(&*job.storage, &job.name, &targets, job.config.retain.max(1), random::nonce()).await? {
@@ -83,7 +83,7 @@ pub(crate) async fn run_attempt(job: &Job, wishes: &mut watch::Receiver<Wishes>)
     drop(sender);
     let controls = running.controls.clone();
     let mut shell = Shell::new(job, start, &max_parallelism, controls, enumerators, pool.clone(), inputs);
-    let end = shell.run(wishes).await;
+    let end = shell.run(owner).await;
     let stuck = running.stop(job, &mut shell).await;
     if let Some(stuck) = stuck {
         match &end {

@@ -24,7 +24,12 @@ pub enum Control {
     /// A checkpoint is complete.
     Complete(CheckpointId),
     /// A checkpoint will never complete.
-    Aborted(CheckpointId),
+    Aborted {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// The newest complete checkpoint: whoever missed its notification hears of it by this.
+        latest_complete: Option<CheckpointId>,
+    },
     /// A complete checkpoint is no longer kept.
     Subsumed(CheckpointId),
     /// To a source: a split to read, serialised.

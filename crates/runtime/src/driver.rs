@@ -9,10 +9,11 @@ use highwater_state_api::{BackendPairing, CheckpointStorage, JobName, MaxParalle
 use tokio::sync::{oneshot, watch};
 
 use crate::attempt::{AttemptEnd, run_attempt};
+use crate::checkpoint_coordinator::CheckpointCoordinator;
 use crate::clock::{Clock, SystemClock};
 use crate::control::Report;
 use crate::graph::JobGraph;
-use crate::job::{JobHandle, JobOutcome, JobResult, StatusBoard, Wishes};
+use crate::job::{JobHandle, JobOutcome, JobResult, Owner, StatusBoard};
 use crate::plan::JobConfig;
 use crate::{JobError, backend_choice, failpoint, threads};
 
@@ -77,11 +78,13 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         .build()
         .map_err(|error| JobError::Threads(error.to_string()))?;
     let (send_result, result) = oneshot::channel();
-    let (wishes, receive_wishes) = watch::channel(Wishes::default());
+    let (cancelled, receive_cancelled) = watch::channel(false);
+    let (coordinator, asks) = CheckpointCoordinator::new(job.config.checkpoint_interval.is_some());
+    let mut owner = Owner { cancelled: receive_cancelled, asks };
     // The runtime lives on a thread of its own, so that a job can be started from asynchronous code too.
     threads::spawn(format!("{}-coordinator", job.name), move || {
         // Whatever panics here, the owner of the job hears of it and no subtask is left running.
-        let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(run(&job, receive_wishes))));
+        let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(run(&job, &mut owner))));
         let result = result.unwrap_or_else(|panic| {
             Err(JobError::Threads(format!("the coordinator panicked: {}", threads::message_of(&*panic))))
         });
@@ -89,11 +92,11 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         let _ = send_result.send(result);
     })
     .map_err(|error| JobError::Threads(error.to_string()))?;
-    Ok(JobHandle { result, wishes, board })
+    Ok(JobHandle { result, cancelled, coordinator, board })
 }
 
 /// Runs attempts until one finishes the job or there is to be no other.
-async fn run(job: &Job, mut wishes: watch::Receiver<Wishes>) -> Result<JobResult, JobError> {
+async fn run(job: &Job, owner: &mut Owner) -> Result<JobResult, JobError> {
     let strategy = job.config.restart.unwrap_or(match job.config.checkpoint_interval {
         Some(_) => RestartStrategy::FixedDelay { attempts: DEFAULT_RESTARTS, delay_ms: DEFAULT_RESTART_DELAY_MS },
         None => RestartStrategy::None,
@@ -101,7 +104,7 @@ async fn run(job: &Job, mut wishes: watch::Receiver<Wishes>) -> Result<JobResult
     let mut restarter = Restarter::new(strategy);
     let finished = |outcome| Ok(JobResult { outcome, status: job.board.status() });
     loop {
-        let (error, may_restart) = match run_attempt(job, &mut wishes).await {
+        let (error, may_restart) = match run_attempt(job, owner).await {
             Ok(AttemptEnd::Finished) => return finished(JobOutcome::Finished),
             Ok(AttemptEnd::AlreadyFinished) => return finished(JobOutcome::AlreadyFinished),
             Ok(AttemptEnd::Cancelled) => return Err(JobError::Cancelled),
@@ -134,15 +137,7 @@ async fn run(job: &Job, mut wishes: watch::Receiver<Wishes>) -> Result<JobResult
         job.board.lock().restarting();
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
-            () = cancelled(&mut wishes) => return Err(JobError::Cancelled),
+            () = owner.cancel() => return Err(JobError::Cancelled),
         }
-    }
-}
-
-/// Waits until the job is cancelled.
-pub(crate) async fn cancelled(wishes: &mut watch::Receiver<Wishes>) {
-    if wishes.wait_for(|wishes| wishes.cancelled).await.is_err() {
-        // The handle was dropped: nobody will cancel any more.
-        std::future::pending::<()>().await;
     }
 }

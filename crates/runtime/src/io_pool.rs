@@ -4,7 +4,6 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use highwater_checkpoint::Decline;
 use highwater_state_api::CheckpointStorage;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -100,7 +99,8 @@ impl SnapshotExecutor for PoolExecutor {
     fn submit(&self, snapshot: AsyncSnapshot) {
         let mut declined = snapshot.decline("");
         if self.pool.outstanding() >= OUTSTANDING_MAX {
-            declined.message = format!("the storage does not keep up: {OUTSTANDING_MAX} pieces of work wait for it");
+            declined.failure.message =
+                format!("the storage does not keep up: {OUTSTANDING_MAX} pieces of work wait for it");
             self.pool.answer(Input::Report(Report::Declined(declined)));
             return;
         }
@@ -109,7 +109,10 @@ impl SnapshotExecutor for PoolExecutor {
             let report: Report = snapshot.write(&*storage).await;
             Some(Input::Report(report))
         };
-        let panicked = move |message| Some(Input::Report(Report::Declined(Decline { message, ..declined })));
+        let panicked = move |message| {
+            declined.failure.message = message;
+            Some(Input::Report(Report::Declined(declined)))
+        };
         self.pool.submit(work, panicked);
     }
 }

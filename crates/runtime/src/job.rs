@@ -6,26 +6,57 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use highwater_state_api::{Attempt, CheckpointId, OperatorUid};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::JobError;
+use crate::checkpoint_coordinator::{Ask, CheckpointCoordinator, PendingCheckpoint};
 use crate::metrics::SubtaskMetrics;
 
 /// A job that was started. Waited for with [`JobHandle::wait`], or awaited. Dropping it lets the job run on.
 #[derive(Debug)]
 pub struct JobHandle {
     pub(crate) result: oneshot::Receiver<Result<JobResult, JobError>>,
-    pub(crate) wishes: watch::Sender<Wishes>,
+    pub(crate) cancelled: watch::Sender<bool>,
+    pub(crate) coordinator: CheckpointCoordinator,
     pub(crate) board: Arc<StatusBoard>,
 }
 
-/// What the owner of a job asks of it. A state and not messages, so that no wish can be lost or be in the way of another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Wishes {
-    /// The job is to stop where it is.
-    pub(crate) cancelled: bool,
-    /// How often a checkpoint was asked for.
-    pub(crate) checkpoints: u64,
+/// Where a job hears what its owner wants.
+pub(crate) struct Owner {
+    /// Whether the job is to stop where it is. A state and not a message: no queue can be in its way.
+    pub(crate) cancelled: watch::Receiver<bool>,
+    /// What is asked of its coordinator.
+    pub(crate) asks: mpsc::Receiver<Ask>,
+}
+
+impl Owner {
+    /// Waits until the job is cancelled.
+    pub(crate) async fn cancel(&mut self) {
+        until_cancelled(&mut self.cancelled).await;
+    }
+
+    /// Waits for what is asked next; `None` when the job is cancelled.
+    pub(crate) async fn next(&mut self) -> Option<Ask> {
+        let Self { cancelled, asks } = self;
+        tokio::select! {
+            biased;
+            () = until_cancelled(cancelled) => None,
+            ask = async {
+                match asks.recv().await {
+                    Some(ask) => ask,
+                    // Every handle was dropped: nobody will ask for anything any more.
+                    None => std::future::pending().await,
+                }
+            } => Some(ask),
+        }
+    }
+}
+
+async fn until_cancelled(cancelled: &mut watch::Receiver<bool>) {
+    if cancelled.wait_for(|cancelled| *cancelled).await.is_err() {
+        // The handle was dropped: nobody will cancel any more.
+        std::future::pending::<()>().await;
+    }
 }
 
 impl JobHandle {
@@ -36,12 +67,17 @@ impl JobHandle {
 
     /// Asks the job to stop where it is. It goes on from its last checkpoint when it is started again.
     pub fn cancel(&self) {
-        self.wishes.send_modify(|wishes| wishes.cancelled = true);
+        self.cancelled.send_replace(true);
     }
 
-    /// Asks for a checkpoint now. Several wishes before it is triggered are one.
-    pub fn trigger_checkpoint(&self) {
-        self.wishes.send_modify(|wishes| wishes.checkpoints += 1);
+    /// Asks for a checkpoint now, see [`CheckpointCoordinator::trigger_checkpoint`].
+    pub fn trigger_checkpoint(&self) -> PendingCheckpoint {
+        self.coordinator.trigger_checkpoint()
+    }
+
+    /// What can be asked about checkpoints, for whoever does not have this handle.
+    pub fn checkpoint_coordinator(&self) -> CheckpointCoordinator {
+        self.coordinator.clone()
     }
 
     /// How the job stands now.

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
-use highwater_checkpoint::{Action, AttemptFailure, Coordinator, EnumeratorState, Event, Now};
+use highwater_checkpoint::{
+    Action, AttemptFailure, CheckpointFailure, Coordinator, EnumeratorState, Event, Now, RequestId,
+};
 use highwater_state_api::{BoxedError, CheckpointId, OperatorUid, SubtaskId};
 
 use crate::TaskError;
@@ -26,6 +28,8 @@ pub enum Order {
     Tell(SubtaskId, Control),
     /// Carry out storage work, see [`crate::carry_out`]; its answer, if there is one, goes to [`Master::on_event`].
     Store(Action),
+    /// Answer whoever asked for a checkpoint.
+    Answer(RequestId, Result<CheckpointId, CheckpointFailure>),
     /// For people: a checkpoint is complete. Repeated for the last one, until everybody has done what it allows.
     Completed(CheckpointId),
     /// For people: a checkpoint has failed.
@@ -133,20 +137,22 @@ impl Master {
                 self.tell_all(&Control::Complete(checkpoint), orders);
                 self.open_gate(checkpoint, orders);
             }
-            Action::NotifyAborted { checkpoint, failure } => {
-                tracing::warn!(target: "highwater::checkpoint", %checkpoint, %failure, "failed");
+            Action::NotifyAborted { checkpoint, failure, latest_complete } => {
+                let reason = failure.reason.name();
+                tracing::warn!(target: "highwater::checkpoint", %checkpoint, reason, %failure, "failed");
                 orders.push(Order::Failed(checkpoint));
-                self.tell_all(&Control::Aborted(checkpoint), orders);
+                self.tell_all(&Control::Aborted { checkpoint, latest_complete }, orders);
                 self.open_gate(checkpoint, orders);
             }
+            Action::RequestFailed { request, failure } => orders.push(Order::Answer(request, Err(failure))),
+            Action::RequestCompleted { request, checkpoint } => orders.push(Order::Answer(request, Ok(checkpoint))),
             Action::NotifySubsumed { checkpoint } => self.tell_all(&Control::Subsumed(checkpoint), orders),
             Action::Finished => orders.push(Order::End(MasterEnd::Finished)),
             Action::Fail(failure) => orders.push(Order::End(MasterEnd::CoordinatorFailed(failure))),
             work @ (Action::WriteMetadata { .. }
             | Action::AppendLog { .. }
             | Action::ReadLog { .. }
-            | Action::DiscardCheckpoint { .. }
-            | Action::DiscardState { .. }
+            | Action::Discard { .. }
             | Action::TruncateLog { .. }) => orders.push(Order::Store(work)),
         }
     }

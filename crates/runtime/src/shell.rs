@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use highwater_checkpoint::{AttemptStart, Coordinator, CoordinatorConfig, Event};
+use highwater_checkpoint::{AttemptStart, Coordinator, CoordinatorConfig, Event, RequestId};
 use highwater_state_api::{KEY_HASH_ID, MaxParallelism, OperatorUid, SubtaskId};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::attempt::AttemptEnd;
+use crate::checkpoint_coordinator::{Answer, Ask};
 use crate::control::{ControlSender, Report};
 use crate::driver::{Input, Job};
 use crate::io_pool::IoPool;
-use crate::job::Wishes;
+use crate::job::Owner;
 use crate::master::{Enumerators, Master, MasterEnd, Order};
 use crate::storage_work::{answer_of_failure, carry_out};
 
@@ -25,6 +26,10 @@ pub(crate) struct Shell<'a> {
     end: Option<AttemptEnd>,
     running: usize,
     stopped: usize,
+    /// How many checkpoints were asked for.
+    requested: u64,
+    /// Where the answers go that are still open.
+    answers: BTreeMap<RequestId, Answer>,
 }
 
 impl<'a> Shell<'a> {
@@ -39,12 +44,22 @@ impl<'a> Shell<'a> {
     ) -> Self {
         let coordinator = Coordinator::new(coordinator_config(job, max_parallelism), start);
         let master = Master::new(coordinator, controls.keys().copied(), enumerators);
-        Self { job, master, controls, pool, inputs, end: None, running: 0, stopped: 0 }
+        Self {
+            job,
+            master,
+            controls,
+            pool,
+            inputs,
+            end: None,
+            running: 0,
+            stopped: 0,
+            requested: 0,
+            answers: BTreeMap::new(),
+        }
     }
 
     /// Drives the master until the attempt is over.
-    pub(crate) async fn run(&mut self, wishes: &mut watch::Receiver<Wishes>) -> AttemptEnd {
-        let mut asked = wishes.borrow().checkpoints;
+    pub(crate) async fn run(&mut self, owner: &mut Owner) -> AttemptEnd {
         loop {
             if let Some(end) = self.end.take() {
                 if !matches!(end, AttemptEnd::Finished) {
@@ -56,13 +71,16 @@ impl<'a> Shell<'a> {
             let wait_ms = deadline.map(|deadline| deadline.saturating_sub(self.job.clock.now().monotonic_ms));
             tokio::select! {
                 biased;
-                wishes = wish(wishes, asked) => {
-                    if wishes.cancelled {
-                        self.end = Some(AttemptEnd::Cancelled);
-                    } else {
-                        asked = wishes.checkpoints;
-                        self.on_event(Event::TriggerRequested);
+                ask = owner.next() => match ask {
+                    None => self.end = Some(AttemptEnd::Cancelled),
+                    Some(Ask::Checkpoint(request, answer)) => {
+                        let id = RequestId(self.requested);
+                        self.requested += 1;
+                        self.answers.insert(id, answer);
+                        self.on_event(Event::CheckpointRequested { id, request });
                     }
+                    Some(Ask::StartScheduler) => self.on_event(Event::SchedulerStarted),
+                    Some(Ask::StopScheduler) => self.on_event(Event::SchedulerStopped),
                 },
                 input = self.inputs.recv() => match input {
                     Some(Input::Event(event)) => self.on_event(event),
@@ -122,6 +140,12 @@ impl<'a> Shell<'a> {
                         board.completed(checkpoint);
                     }
                 }
+                Order::Answer(request, answer) => {
+                    if let Some(receiver) = self.answers.remove(&request) {
+                        // Whoever asked may have gone.
+                        let _ = receiver.send(answer);
+                    }
+                }
                 Order::Failed(_) => self.job.board.lock().status.checkpoints_failed += 1,
                 Order::End(end) => {
                     // The first failure is the cause; those that follow may be its consequences.
@@ -139,15 +163,6 @@ impl<'a> Shell<'a> {
                 }
             }
         }
-    }
-}
-
-/// Waits for a wish other than the `asked` checkpoints that were asked for before.
-async fn wish(wishes: &mut watch::Receiver<Wishes>, asked: u64) -> Wishes {
-    match wishes.wait_for(|wishes| wishes.cancelled || wishes.checkpoints > asked).await {
-        Ok(wishes) => *wishes,
-        // The handle was dropped: nobody wishes for anything any more.
-        Err(_) => std::future::pending().await,
     }
 }
 

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use highwater_checkpoint::paths::StateObject;
-use highwater_checkpoint::{Acknowledgement, Decline, DeclineReason, OperatorSnapshot, SubtaskSnapshot, paths};
+use highwater_checkpoint::{
+    Acknowledgement, CheckpointFailure, CheckpointFailureReason, Decline, OperatorSnapshot, SubtaskSnapshot, paths,
+};
 use highwater_state_api::{
     Attempt, CheckpointId, CheckpointStateOutputStream, CheckpointStorage, CheckpointStreamFactory, Checksum,
     FrozenKeyedState, JobName, KeyGroupPart, KeyGroupRange, KeyedStateHandle, OperatorStateHandle, OperatorUid,
@@ -43,8 +45,7 @@ impl AsyncSnapshot {
             attempt: self.attempt,
             checkpoint: self.checkpoint,
             subtask: self.subtask,
-            reason: DeclineReason::AsyncFailed,
-            message: message.into(),
+            failure: async_failure(message),
         }
     }
 
@@ -56,8 +57,8 @@ impl AsyncSnapshot {
         let streams = match CheckpointStreamFactory::new(storage, folder, storage.inline_bytes_max()) {
             Ok(streams) => streams,
             Err(error) => {
-                let (reason, message) = (DeclineReason::AsyncFailed, error.to_string());
-                return Report::Declined(Decline { job, attempt, checkpoint, subtask, reason, message });
+                let failure = async_failure(error.to_string());
+                return Report::Declined(Decline { job, attempt, checkpoint, subtask, failure });
             }
         };
         let mut operators = Vec::with_capacity(frozen.operators.len());
@@ -68,15 +69,18 @@ impl AsyncSnapshot {
             match write_operator(operator, object).await {
                 Ok(snapshot) => operators.push((uid, snapshot)),
                 Err(error) => {
-                    let message = describe(&uid, &error);
-                    let reason = DeclineReason::AsyncFailed;
-                    return Report::Declined(Decline { job, attempt, checkpoint, subtask, reason, message });
+                    let failure = async_failure(describe(&uid, &error));
+                    return Report::Declined(Decline { job, attempt, checkpoint, subtask, failure });
                 }
             }
         }
         let snapshot = SubtaskSnapshot { operators };
         Report::Acknowledged(Acknowledgement { job, attempt, checkpoint, subtask, snapshot })
     }
+}
+
+fn async_failure(message: impl Into<String>) -> CheckpointFailure {
+    CheckpointFailure::new(CheckpointFailureReason::AsyncException, message)
 }
 
 fn describe(uid: &OperatorUid, error: &StateError) -> String {

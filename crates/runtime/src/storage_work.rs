@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use highwater_checkpoint::{
-    Action, CheckpointMetadata, Event, decode_log_record, encode_log_record, encode_metadata, paths,
+    Action, CheckpointMetadata, Discard, DiscardId, Event, decode_log_record, encode_log_record, encode_metadata, paths,
 };
 use highwater_state_api::{
     BoxedError, CheckpointId, CheckpointStorage, JobName, ObjectPath, StateHandle, StorageError,
@@ -50,16 +50,14 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, action: A
                 Err(error) => failed(chain_of(&error)),
             })
         }
-        Action::DiscardCheckpoint { folder } => {
-            log_failure("discard", &folder, storage.delete_folder(&folder).await);
-            None
-        }
-        Action::DiscardState { handles } => {
-            for path in handles.iter().filter_map(StateHandle::object) {
-                log_failure("discard", path, storage.delete(path).await);
+        Action::Discard { id, discard } => Some(match delete(storage, &discard).await {
+            Ok(()) => Event::Discarded { id },
+            Err(error) => {
+                let error = chain_of(&error);
+                tracing::warn!(target: "highwater::checkpoint", ?discard, error, "a clean-up failed and will be tried again");
+                Event::DiscardFailed { id }
             }
-            None
-        }
+        }),
         Action::TruncateLog { sequences } => {
             for path in sequences.into_iter().map(|sequence| paths::log_record(job, sequence)) {
                 log_failure("truncate", &path, storage.delete(&path).await);
@@ -70,23 +68,39 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, action: A
     }
 }
 
+/// Deletes what is there of it. What is not there was deleted before.
+async fn delete(storage: &dyn CheckpointStorage, discard: &Discard) -> Result<(), StorageError> {
+    match discard {
+        Discard::Folder(folder) => storage.delete_folder(folder).await,
+        Discard::State(handles) => {
+            for path in handles.iter().filter_map(StateHandle::object) {
+                storage.delete(path).await?;
+            }
+            Ok(())
+        }
+    }
+}
+
 /// Makes the event that answers an action whose work came to an unexpected end, if the action has an answer.
 pub(crate) fn answer_of_failure(action: &Action) -> impl FnOnce(String) -> Option<Event> + Send + use<> {
     enum Failed {
         Metadata(CheckpointId),
         Append(u64),
         Read(u64),
+        Discard(DiscardId),
     }
     let failed = match action {
         Action::WriteMetadata { checkpoint, .. } => Some(Failed::Metadata(*checkpoint)),
         Action::AppendLog { sequence, .. } => Some(Failed::Append(*sequence)),
         Action::ReadLog { sequence } => Some(Failed::Read(*sequence)),
+        Action::Discard { id, .. } => Some(Failed::Discard(*id)),
         _ => None,
     };
     move |cause| {
         Some(match failed? {
             Failed::Metadata(checkpoint) => Event::MetadataFailed { checkpoint, cause },
             Failed::Append(sequence) => warned(Event::LogUnknown { sequence, cause }),
+            Failed::Discard(id) => Event::DiscardFailed { id },
             Failed::Read(sequence) => warned(Event::LogReadFailed { sequence, cause }),
         })
     }

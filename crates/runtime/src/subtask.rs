@@ -9,7 +9,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use highwater_checkpoint::{
-    AbandonReason, Aligner, AlignerAction, AlignerEvent, Begin, Decline, DeclineReason, SubtaskCheckpoints,
+    AbandonReason, Aligner, AlignerAction, AlignerEvent, Begin, CheckpointFailure, CheckpointFailureReason, Decline,
+    SubtaskCheckpoints,
 };
 use highwater_state_api::{Attempt, CheckpointId, JobName, OperatorUid, SubtaskId};
 use highwater_stream_api::Timestamp;
@@ -280,18 +281,12 @@ impl Subtask {
             Control::Trigger { checkpoint, triggered_at_ms } => {
                 self.begin(Barrier { checkpoint, triggered_at_ms }, now)?;
             }
-            Control::Complete(checkpoint) => {
-                let ended = self.checkpoints.complete(checkpoint);
-                for aborted in ended.aborted {
-                    self.parts.chain.notify_aborted(aborted)?;
+            Control::Complete(checkpoint) => self.complete(checkpoint, now)?,
+            Control::Aborted { checkpoint, latest_complete } => {
+                // The word that it is complete may have been lost.
+                if let Some(latest) = latest_complete {
+                    self.complete(latest, now)?;
                 }
-                if let Some(completed) = ended.completed {
-                    self.parts.chain.notify_complete(completed, now)?;
-                }
-                // Also for a repeated notification: the answer to the one before may have been lost.
-                self.unsettled = self.unsettled.max(Some(checkpoint));
-            }
-            Control::Aborted(checkpoint) => {
                 for aborted in self.checkpoints.abort(checkpoint).aborted {
                     self.parts.chain.notify_aborted(aborted)?;
                 }
@@ -315,6 +310,19 @@ impl Subtask {
         Ok(false)
     }
 
+    /// A checkpoint is complete. Also for a repeated word of it: the answer to the one before may have been lost.
+    fn complete(&mut self, checkpoint: CheckpointId, now: Duration) -> Result<(), TaskError> {
+        let ended = self.checkpoints.complete(checkpoint);
+        for aborted in ended.aborted {
+            self.parts.chain.notify_aborted(aborted)?;
+        }
+        if let Some(completed) = ended.completed {
+            self.parts.chain.notify_complete(completed, now)?;
+        }
+        self.unsettled = self.unsettled.max(Some(checkpoint));
+        Ok(())
+    }
+
     /// Tells the aligner what happened and does what it says.
     fn align(&mut self, event: AlignerEvent, now: Duration) -> Result<(), TaskError> {
         for action in self.aligner.on_event(event) {
@@ -327,8 +335,7 @@ impl Subtask {
                 AlignerAction::Abandon { checkpoint, reason } => {
                     self.parts.outputs.barrier(self.barrier_of(checkpoint));
                     if reason == AbandonReason::Subsumed {
-                        let message = "the barrier of a newer checkpoint came first".to_owned();
-                        self.decline(checkpoint, DeclineReason::Subsumed, message);
+                        self.decline(checkpoint, CheckpointFailureReason::DeclinedSubsumed.into());
                     }
                 }
             }
@@ -369,16 +376,17 @@ impl Subtask {
             }
             Err(FreezeError::Decline(error)) => {
                 self.checkpoints.snapshot_failed(checkpoint);
-                self.decline(checkpoint, DeclineReason::SnapshotFailed, crate::error::chain_of(&error));
+                let message = crate::error::chain_of(&error);
+                self.decline(checkpoint, CheckpointFailure::new(CheckpointFailureReason::Declined, message));
                 Ok(())
             }
             Err(FreezeError::Fail(error)) => Err(error),
         }
     }
 
-    fn decline(&self, checkpoint: CheckpointId, reason: DeclineReason, message: String) {
+    fn decline(&self, checkpoint: CheckpointId, failure: CheckpointFailure) {
         let SubtaskParts { job, attempt, id, .. } = &self.parts;
-        let decline = Decline { job: job.clone(), attempt: *attempt, checkpoint, subtask: *id, reason, message };
+        let decline = Decline { job: job.clone(), attempt: *attempt, checkpoint, subtask: *id, failure };
         self.parts.reports.report(Report::Declined(decline));
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Process {
     pub snapshots: Arc<Snapshots>,
     /// What the probes of this attempt have seen.
     pub witness: Witness,
+    /// How many checkpoints were asked for.
+    pub requested: u64,
     /// How the attempt has ended.
     pub end: Option<MasterEnd>,
 }
@@ -113,7 +115,7 @@ impl Process {
         let config = coordinator_config(&scenario.protocol, job, graph, &claimed);
         let master = Master::new(Coordinator::new(config, claimed.start), ids, prepared.enumerators);
         let (answers, reports) = (Vec::new(), Vec::new());
-        Ok(Self { attempt, master, slots, answers, reports, snapshots, witness, end: None })
+        Ok(Self { attempt, master, slots, answers, reports, snapshots, witness, requested: 0, end: None })
     }
 
     /// The next time at which something happens by itself.
@@ -177,7 +179,7 @@ impl Slot {
     /// A message is on its way to it.
     pub(crate) fn send(&mut self, message: Control) {
         match message {
-            Control::Complete(_) | Control::Aborted(_) | Control::Subsumed(_) => self.notices.push(message),
+            Control::Complete(_) | Control::Aborted { .. } | Control::Subsumed(_) => self.notices.push(message),
             _ => self.orders.push_back(message),
         }
     }

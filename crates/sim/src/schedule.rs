@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use highwater_checkpoint::{Action, Event, LogRecord};
+use highwater_checkpoint::{Action, CheckpointRequest, Event, LogRecord, RequestId};
 use highwater_runtime::control::{Control, Report};
 use highwater_runtime::{Order, Step};
 use highwater_state_api::SubtaskId;
@@ -226,7 +226,9 @@ impl World {
             Choice::Tick => process.master.on_event(now, Event::Tick),
             Choice::Request => {
                 self.trace.write(self.now_ms, "master", "is asked for a checkpoint");
-                process.master.on_event(now, Event::TriggerRequested)
+                let id = RequestId(process.requested);
+                process.requested += 1;
+                process.master.on_event(now, Event::CheckpointRequested { id, request: CheckpointRequest::default() })
             }
             Choice::Work(_) | Choice::Starting | Choice::WakeSleepers | Choice::Time => Vec::new(),
         }
@@ -258,7 +260,7 @@ impl World {
         let (rate, lost) = match &message {
             Control::Trigger { .. } => (self.faults.lost_trigger, "lost: triggers"),
             Control::Complete(_) => (self.faults.lost_notice, "lost: complete"),
-            Control::Aborted(_) => (self.faults.lost_notice, "lost: aborted"),
+            Control::Aborted { .. } => (self.faults.lost_notice, "lost: aborted"),
             Control::Subsumed(_) => (self.faults.lost_notice, "lost: subsumed"),
             _ => (0, ""),
         };
@@ -319,6 +321,10 @@ impl World {
                     }
                     self.works.push(work);
                 }
+                Order::Answer(request, answer) => {
+                    let answer = answer.map_or_else(|failure| failure.to_string(), |checkpoint| checkpoint.to_string());
+                    self.trace.write(self.now_ms, "master", format_args!("answers request {}: {answer}", request.0));
+                }
                 Order::Completed(checkpoint) => {
                     self.trace.write(self.now_ms, "master", format_args!("checkpoint {checkpoint} is complete"));
                     if self.told.insert((process.attempt, checkpoint)) {
@@ -355,7 +361,7 @@ fn describe_control(message: &Control) -> String {
     match message {
         Control::Trigger { checkpoint, .. } => format!("take checkpoint {checkpoint}"),
         Control::Complete(checkpoint) => format!("checkpoint {checkpoint} is complete"),
-        Control::Aborted(checkpoint) => format!("checkpoint {checkpoint} will never complete"),
+        Control::Aborted { checkpoint, .. } => format!("checkpoint {checkpoint} will never complete"),
         Control::Subsumed(checkpoint) => format!("checkpoint {checkpoint} is subsumed"),
         Control::AddSplit(_) => "read another split".to_owned(),
         Control::NoMoreSplits => "there are no more splits".to_owned(),
@@ -373,7 +379,10 @@ fn describe_report(report: &Report) -> String {
             format!("{} acknowledges checkpoint {} (attempt {})", it.subtask, it.checkpoint, it.attempt)
         }
         Report::Declined(it) => {
-            format!("{} declines checkpoint {} (attempt {}): {:?}", it.subtask, it.checkpoint, it.attempt, it.reason)
+            format!(
+                "{} declines checkpoint {} (attempt {}): {:?}",
+                it.subtask, it.checkpoint, it.attempt, it.failure.reason
+            )
         }
         Report::Failed(id, _) => format!("{id} has failed"),
         Report::Stopped(id) => format!("{id} has stopped"),

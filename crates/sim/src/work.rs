@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use highwater_checkpoint::{Action, Event, LogRecord};
+use highwater_checkpoint::{Action, Discard, Event, LogRecord};
 use highwater_runtime::control::Report;
 use highwater_runtime::{AsyncSnapshot, carry_out};
 use highwater_state_api::{Attempt, JobName};
@@ -85,8 +85,8 @@ fn describe(action: &Action) -> (Kind, String) {
         }
         Action::AppendLog { sequence, record } => (Kind::Log, format!("log {sequence}: {record:?}")),
         Action::ReadLog { sequence } => (Kind::Log, format!("read log {sequence}")),
-        Action::DiscardCheckpoint { folder } => (Kind::Discard, format!("discard {folder}")),
-        Action::DiscardState { handles } => {
+        Action::Discard { discard: Discard::Folder(folder), .. } => (Kind::Discard, format!("discard {folder}")),
+        Action::Discard { discard: Discard::State(handles), .. } => {
             let paths: Vec<_> = handles.iter().filter_map(|handle| handle.object()).map(|path| path.as_str()).collect();
             (Kind::Discard, format!("discard {}", paths.join(", ")))
         }

@@ -1,0 +1,189 @@
+//! Clean-up: what nothing can need any more is deleted beside the checkpoints, a few things at a time, until it is gone.
+//!
+//! Nothing waits for clean-up. A storage that deletes slowly, or not at all for a while, costs space and no checkpoint; what
+//! could not be deleted in this attempt is found by the next one.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use highwater_state_api::{ObjectPath, StateHandle};
+
+use crate::Action;
+use crate::backoff::wait_ms;
+
+/// How many deletions are under way at the same time: they share threads with the snapshots.
+const UNDER_WAY_MAX: usize = 2;
+/// How much may wait to be deleted. What is beyond it is left to the next attempt, which lists the storage.
+const WAITING_MAX: usize = 10_000;
+
+/// Identifies a deletion within its attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DiscardId(pub u64);
+
+/// What is to be deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Discard {
+    /// The folder of a checkpoint, with everything in it.
+    Folder(ObjectPath),
+    /// State that came too late to be part of a checkpoint.
+    State(Vec<StateHandle>),
+}
+
+#[derive(Debug, Clone)]
+struct Waiting {
+    discard: Discard,
+    tries: u32,
+    at_ms: u64,
+}
+
+/// The deletions of one attempt.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cleaner {
+    next_id: u64,
+    /// In the order in which they are due, but for those that are tried again.
+    waiting: VecDeque<Waiting>,
+    under_way: BTreeMap<DiscardId, Waiting>,
+}
+
+impl Cleaner {
+    /// How much is not deleted yet.
+    pub(crate) fn backlog(&self) -> usize {
+        self.waiting.len() + self.under_way.len()
+    }
+
+    /// Something is to be deleted.
+    pub(crate) fn push(&mut self, discard: Discard) {
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back(Waiting { discard, tries: 0, at_ms: 0 });
+        }
+    }
+
+    /// It is gone.
+    pub(crate) fn discarded(&mut self, id: DiscardId) {
+        self.under_way.remove(&id);
+    }
+
+    /// It may still be there: it is tried again, later and later, behind what waits.
+    pub(crate) fn failed(&mut self, now_ms: u64, id: DiscardId) {
+        if let Some(mut waiting) = self.under_way.remove(&id) {
+            waiting.tries = waiting.tries.saturating_add(1);
+            waiting.at_ms = now_ms.saturating_add(wait_ms(waiting.tries));
+            self.waiting.push_back(waiting);
+        }
+    }
+
+    /// When something that failed is to be tried again, if there is room for it.
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        let has_room = self.under_way.len() < UNDER_WAY_MAX;
+        self.waiting.iter().map(|waiting| waiting.at_ms).min().filter(|_| has_room)
+    }
+
+    /// Begins what is due, as far as there is room.
+    pub(crate) fn on_time(&mut self, now_ms: u64, actions: &mut Vec<Action>) {
+        while self.under_way.len() < UNDER_WAY_MAX
+            && let Some(index) = self.waiting.iter().position(|waiting| waiting.at_ms <= now_ms)
+            && let Some(waiting) = self.waiting.remove(index)
+        {
+            self.begin(waiting, actions);
+        }
+    }
+
+    /// The attempt ends: what waits is tried once more, and nobody asks what became of it.
+    pub(crate) fn end(&mut self, actions: &mut Vec<Action>) {
+        while let Some(waiting) = self.waiting.pop_front() {
+            self.begin(waiting, actions);
+        }
+    }
+
+    fn begin(&mut self, waiting: Waiting, actions: &mut Vec<Action>) {
+        let id = DiscardId(self.next_id);
+        self.next_id += 1;
+        actions.push(Action::Discard { id, discard: waiting.discard.clone() });
+        self.under_way.insert(id, waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_state_api::{Attempt, CheckpointId, JobName};
+
+    use super::*;
+    use crate::paths;
+
+    fn folder(number: u64) -> Discard {
+        let (job, attempt) = (JobName::new("job").unwrap(), Attempt(1));
+        Discard::Folder(paths::checkpoint_folder(&job, attempt, CheckpointId(number)))
+    }
+
+    fn begun(cleaner: &mut Cleaner, now_ms: u64) -> Vec<(DiscardId, Discard)> {
+        let mut actions = Vec::new();
+        cleaner.on_time(now_ms, &mut actions);
+        let discard = |action| match action {
+            Action::Discard { id, discard } => (id, discard),
+            other => panic!("{other:?}"),
+        };
+        actions.into_iter().map(discard).collect()
+    }
+
+    #[test]
+    fn few_are_under_way_at_a_time_and_in_order() {
+        let mut cleaner = Cleaner::default();
+        (0..5).for_each(|number| cleaner.push(folder(number)));
+        let first = begun(&mut cleaner, 0);
+        assert_eq!(first, [(DiscardId(0), folder(0)), (DiscardId(1), folder(1))]);
+        assert_eq!(begun(&mut cleaner, 9), []);
+        assert_eq!(cleaner.next_deadline(), None, "there is no room before one is gone");
+        cleaner.discarded(DiscardId(1));
+        assert_eq!(begun(&mut cleaner, 9), [(DiscardId(2), folder(2))]);
+        assert_eq!(cleaner.backlog(), 4);
+    }
+
+    /// Contract: M243.
+    #[test]
+    fn what_cannot_be_deleted_is_tried_later_and_later_and_holds_nothing_up() {
+        let mut cleaner = Cleaner::default();
+        cleaner.push(folder(0));
+        let mut waits = Vec::new();
+        let mut now_ms = 0;
+        for _ in 0..9 {
+            let (id, discard) = begun(&mut cleaner, now_ms).pop().unwrap();
+            assert_eq!(discard, folder(0));
+            cleaner.failed(now_ms, id);
+            let at_ms = cleaner.next_deadline().unwrap();
+            assert_eq!(begun(&mut cleaner, at_ms - 1), []);
+            waits.push(at_ms - now_ms);
+            now_ms = at_ms;
+        }
+        assert_eq!(waits, [100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000]);
+        cleaner.push(folder(1));
+        assert_eq!(begun(&mut cleaner, now_ms - 1), [(DiscardId(9), folder(1))], "others do not wait for it");
+    }
+
+    #[test]
+    fn a_repeated_answer_changes_nothing() {
+        let mut cleaner = Cleaner::default();
+        cleaner.push(folder(0));
+        begun(&mut cleaner, 0);
+        cleaner.discarded(DiscardId(0));
+        cleaner.failed(5, DiscardId(0));
+        cleaner.discarded(DiscardId(0));
+        assert_eq!((cleaner.backlog(), cleaner.next_deadline()), (0, None));
+    }
+
+    #[test]
+    fn at_the_end_everything_that_waits_is_tried_once_more() {
+        let mut cleaner = Cleaner::default();
+        (0..9).for_each(|number| cleaner.push(folder(number)));
+        begun(&mut cleaner, 0);
+        cleaner.failed(0, DiscardId(0));
+        let mut actions = Vec::new();
+        cleaner.end(&mut actions);
+        assert_eq!(actions.len(), 8);
+    }
+
+    #[test]
+    fn what_waits_has_a_bound() {
+        let mut cleaner = Cleaner::default();
+        (0..WAITING_MAX as u64 + 100).for_each(|number| cleaner.push(folder(number)));
+        assert_eq!(cleaner.backlog(), WAITING_MAX);
+    }
+}
