@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
-use highwater::runtime::TaskError;
+use highwater::runtime::{CheckpointingMode, TaskError};
 
 use crate::support::{assert_counted, count, environment, storage};
 
@@ -40,6 +40,37 @@ fn after_an_error() {
 #[test]
 fn after_a_panic() {
     run_with_one_failure(2, || panic!("as planned"));
+}
+
+/// Runs a job that counts at least once and fails in the middle.
+fn run_at_least_once(parallelism: u32) -> CollectedRecords<(u64, u64)> {
+    let env = environment("at-least-once", storage());
+    env.set_parallelism(parallelism).set_checkpointing_mode(CheckpointingMode::AtLeastOnce);
+    let records = CollectedRecords::default();
+    let has_failed = Arc::new(AtomicBool::new(false));
+    count(&env, NUMBERS, Some(20_000), &records, move |number| {
+        let fails = number == 1_500 && !has_failed.swap(true, Ordering::SeqCst);
+        if fails { Err("as planned".into()) } else { Ok(()) }
+    });
+    let status = env.execute().unwrap().status;
+    assert_eq!(status.restarts, 1);
+    assert!(status.restored_from.is_some(), "{status:?}");
+    records
+}
+
+/// Contract: H158.
+#[test]
+fn at_least_once_is_exactly_once_where_every_task_has_one_input_channel() {
+    assert_counted(&run_at_least_once(1), NUMBERS);
+}
+
+#[test]
+fn at_least_once_loses_nothing() {
+    let records = run_at_least_once(3).to_vec();
+    for digit in 0..10 {
+        let counted = records.iter().filter(|(of, _)| *of == digit).map(|(_, count)| *count).max();
+        assert!(counted >= Some(NUMBERS / 10), "{counted:?} numbers that end in {digit} of {}", NUMBERS / 10);
+    }
 }
 
 /// Contract: O276.

@@ -22,6 +22,11 @@ impl AbortedCheckpoints {
         }
     }
 
+    /// Whether `checkpoint` was aborted, and forgets it. Those before it may still come.
+    pub(crate) fn remove(&mut self, checkpoint: CheckpointId) -> bool {
+        self.ids.remove(&checkpoint)
+    }
+
     /// The barrier of `checkpoint` has come: whether it was aborted. Older ones are forgotten, they can come no more.
     pub(crate) fn take(&mut self, checkpoint: CheckpointId) -> bool {
         let newer = self.ids.split_off(&checkpoint.next());

@@ -1,4 +1,4 @@
-//! Alignment of barriers at the inputs of one subtask, exactly once.
+//! Alignment of barriers at the inputs of one subtask, exactly once. At least once is [`crate::BarrierTracker`].
 //!
 //! A barrier divides the records of a channel into those that belong to a checkpoint and those that do not. The aligner
 //! holds back a channel whose barrier has come until the barriers of all channels have, so that the snapshot taken then
@@ -9,12 +9,21 @@ use std::collections::BTreeSet;
 use highwater_state_api::CheckpointId;
 
 use crate::aborted::AbortedCheckpoints;
+use crate::{CheckpointFailure, CheckpointFailureReason};
 
 /// What happened at the inputs of a subtask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AlignerEvent {
     /// A barrier is at the head of a channel: every record before it has been processed.
     Barrier {
+        /// The channel.
+        channel: usize,
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+    },
+    /// A cancellation marker is at the head of a channel: the subtask behind it has given the checkpoint up, and its barrier
+    /// will not come.
+    Cancelled {
         /// The channel.
         channel: usize,
         /// The checkpoint.
@@ -50,8 +59,8 @@ pub enum AlignerAction {
         /// The checkpoint.
         checkpoint: CheckpointId,
     },
-    /// This subtask will never take part in a checkpoint. Forward its barrier nevertheless, without a snapshot, so that
-    /// nobody downstream waits for it; decline it to the coordinator if the reason is [`AbandonReason::Subsumed`].
+    /// This subtask will never take part in a checkpoint. Send a cancellation marker downstream, so that nobody there waits
+    /// for its barrier, and decline it to the coordinator unless that has aborted it.
     Abandon {
         /// The checkpoint.
         checkpoint: CheckpointId,
@@ -67,6 +76,25 @@ pub enum AbandonReason {
     Subsumed,
     /// The coordinator has aborted it.
     Aborted,
+    /// A subtask upstream has given it up.
+    Cancelled,
+    /// More checkpoints were being counted than the bound allows, and this was the oldest.
+    Forgotten,
+}
+
+impl AbandonReason {
+    /// Why the checkpoint is to be declined; `None` when the coordinator knows.
+    pub fn failure(self) -> Option<CheckpointFailure> {
+        match self {
+            Self::Subsumed => Some(CheckpointFailureReason::DeclinedSubsumed.into()),
+            Self::Aborted => None,
+            Self::Cancelled => Some(CheckpointFailureReason::DeclinedOnCancellationBarrier.into()),
+            Self::Forgotten => {
+                let message = "more checkpoints were under way than are counted at a time";
+                Some(CheckpointFailure::new(CheckpointFailureReason::DeclinedSubsumed, message))
+            }
+        }
+    }
 }
 
 /// The aligner of one subtask with a fixed number of input channels.
@@ -125,6 +153,7 @@ impl Aligner {
         let mut actions = Vec::new();
         match event {
             AlignerEvent::Barrier { channel, checkpoint } => self.barrier(channel, checkpoint, &mut actions),
+            AlignerEvent::Cancelled { checkpoint, .. } => self.cancelled(checkpoint, &mut actions),
             AlignerEvent::ChannelEnded { channel } => {
                 self.ended[channel] = true;
                 if self.is_aligning && (0..self.ended.len()).all(|channel| self.has_arrived(channel)) {
@@ -170,6 +199,19 @@ impl Aligner {
         }
     }
 
+    /// A marker gives up its checkpoint, also one of which no barrier has come: those that come are late.
+    fn cancelled(&mut self, checkpoint: CheckpointId, actions: &mut Vec<AlignerAction>) {
+        if self.current == Some(checkpoint) && self.is_aligning {
+            self.abandon(AbandonReason::Cancelled, actions);
+        } else if self.current.is_none_or(|current| checkpoint > current) {
+            self.abandon(AbandonReason::Subsumed, actions);
+            self.current = Some(checkpoint);
+            let was_aborted = self.aborted.take(checkpoint);
+            let reason = if was_aborted { AbandonReason::Aborted } else { AbandonReason::Cancelled };
+            actions.push(AlignerAction::Abandon { checkpoint, reason });
+        }
+    }
+
     /// A channel that has ended holds nothing back: all its records are before any barrier that is still to come.
     fn has_arrived(&self, channel: usize) -> bool {
         self.ended[channel] || self.arrived.contains(&channel)
@@ -190,6 +232,7 @@ impl Aligner {
         }
     }
 
+    /// Gives up the checkpoint whose barriers are being waited for, if there is one.
     fn abandon(&mut self, reason: AbandonReason, actions: &mut Vec<AlignerAction>) {
         if let Some(checkpoint) = self.aligning() {
             actions.push(AlignerAction::Abandon { checkpoint, reason });

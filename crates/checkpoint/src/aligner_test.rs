@@ -11,9 +11,10 @@ use crate::{AbandonReason, Aligner, AlignerAction, AlignerEvent};
 enum Item {
     Record,
     Barrier(u64),
+    Cancel(u64),
     End,
 }
-use Item::{Barrier, End, Record};
+use Item::{Barrier, Cancel, End, Record};
 
 /// A run of the aligner over channels of which a part has been taken.
 #[derive(Debug, Clone)]
@@ -51,6 +52,7 @@ impl<'a> Run<'a> {
         match item {
             Record => {}
             Barrier(id) => self.event(AlignerEvent::Barrier { channel, checkpoint: CheckpointId(id) }),
+            Cancel(id) => self.event(AlignerEvent::Cancelled { channel, checkpoint: CheckpointId(id) }),
             End => self.event(AlignerEvent::ChannelEnded { channel }),
         }
     }
@@ -75,6 +77,9 @@ impl<'a> Run<'a> {
                 AlignerAction::Aligned { checkpoint } => self.check_aligned(checkpoint.0),
                 AlignerAction::Abandon { checkpoint, reason } => {
                     assert_eq!(reason == AbandonReason::Aborted, self.aborted.contains(&checkpoint.0), "{self:?}");
+                    assert!(!self.aligned.contains(&checkpoint.0), "given up after it was taken: {self:?}");
+                    let is_first = self.abandoned.iter().all(|(abandoned, _)| *abandoned != checkpoint.0);
+                    assert!(is_first, "given up twice: {self:?}");
                     self.abandoned.push((checkpoint.0, reason));
                 }
             }
@@ -188,6 +193,36 @@ fn an_abort_may_come_at_any_time() {
         let ends = explore(channels, &[1, 2]);
         let alignments: BTreeSet<Vec<u64>> = ends.into_iter().map(|end| end.aligned).collect();
         assert!(alignments.len() > 1, "aborts made no difference: {alignments:?}");
+    }
+}
+
+const CANCELS_THE_FIRST: &[Item] = &[Record, Cancel(1), Record, Barrier(2), Record, End];
+const CANCELS_THE_SECOND: &[Item] = &[Record, Barrier(1), Record, Cancel(2), Record, End];
+const CANCELS_OUT_OF_ORDER: &[Item] = &[Cancel(2), Record, Cancel(1), Cancel(2), Record, Barrier(3), End];
+const GOES_ON: &[Item] = &[Barrier(1), Record, Barrier(2), Record, Barrier(3), End];
+
+/// Contract: G141, G142, G143.
+#[test]
+fn cancellation_markers_in_any_order_leave_no_channel_blocked() {
+    for (channels, taken) in [
+        (&[CANCELS_THE_FIRST] as &[&[Item]], &[2u64] as &[u64]),
+        (&[CANCELS_THE_FIRST, WHOLE], &[2]),
+        (&[CANCELS_THE_SECOND, WHOLE], &[1]),
+        (&[CANCELS_THE_FIRST, CANCELS_THE_SECOND], &[]),
+        (&[CANCELS_THE_FIRST, CANCELS_THE_FIRST, WHOLE], &[2]),
+        (&[CANCELS_OUT_OF_ORDER, GOES_ON], &[3]),
+        (&[CANCELS_THE_FIRST, ENDS_BETWEEN], &[2]),
+        (&[CANCELS_THE_SECOND, BARRIERS_BEHIND_THE_END], &[1]),
+    ] {
+        for end in explore(channels, &[]) {
+            assert_eq!(end.aligned, taken, "{end:?}");
+            let reasons = end.abandoned.iter().map(|(_, reason)| *reason);
+            let of_markers = reasons.filter(|reason| *reason == AbandonReason::Cancelled).count();
+            assert!(of_markers > 0, "{end:?}");
+        }
+    }
+    for channels in [&[CANCELS_THE_FIRST, WHOLE] as &[&[Item]], &[CANCELS_OUT_OF_ORDER, GOES_ON]] {
+        explore(channels, &[1, 2]);
     }
 }
 

@@ -15,6 +15,7 @@ mod aborted;
 mod action;
 mod aligner;
 mod backoff;
+mod barrier_handler;
 mod cleaner;
 mod commit_ledger;
 mod config;
@@ -38,11 +39,13 @@ mod restart;
 mod retention;
 mod settling;
 mod subtask_checkpoints;
+mod tracker;
 mod trigger;
 mod vocabulary;
 
 pub use action::{Action, AttemptFailure};
 pub use aligner::{AbandonReason, Aligner, AlignerAction, AlignerEvent};
+pub use barrier_handler::{BarrierHandler, CheckpointingMode};
 pub use cleaner::{Discard, DiscardId};
 pub use commit_ledger::{COMMIT_TRIES_MAX, CommitFailure, CommitLedger, TransactionId, TransactionState};
 pub use config::{CoordinatorConfig, OperatorPlan, TaskPlan};
@@ -62,6 +65,7 @@ pub use redistribute::{
 pub use request::{CheckpointRequest, RequestId};
 pub use restart::{RestartDecision, RestartStrategy, Restarter};
 pub use subtask_checkpoints::{Begin, Ended, SubtaskCheckpoints};
+pub use tracker::{BarrierTracker, TRACKED_MAX};
 pub use vocabulary::{
     CheckpointMetadata, EnumeratorState, LogRecord, Now, OperatorSnapshot, OperatorState, SubtaskSnapshot,
 };
@@ -86,3 +90,5 @@ mod script_test;
 mod stray_test;
 #[cfg(test)]
 mod subtask_checkpoints_test;
+#[cfg(test)]
+mod tracker_test;

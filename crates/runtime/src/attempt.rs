@@ -131,6 +131,7 @@ fn start_subtasks(
         job: job.name.clone(),
         attempt: start.attempt,
         restored,
+        mode: job.config.mode,
         max_parallelism,
         channel_bytes_max: CHANNEL_BYTES_MAX,
         executor: Arc::new(PoolExecutor { pool: pool.clone(), storage: job.storage.clone() }),

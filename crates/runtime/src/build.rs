@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Waker;
 
+use highwater_checkpoint::CheckpointingMode;
 use highwater_state_api::{Attempt, CheckpointId, JobName, MaxParallelism, OperatorUid, SubtaskId};
 
 use crate::JobError;
@@ -25,6 +26,8 @@ pub struct AttemptEnvironment<'a> {
     pub attempt: Attempt,
     /// The checkpoint that the attempt goes on from.
     pub restored: Option<CheckpointId>,
+    /// Whether inputs wait for each other's barriers.
+    pub mode: CheckpointingMode,
     /// Number of key groups of each operator.
     pub max_parallelism: &'a BTreeMap<OperatorUid, MaxParallelism>,
     /// Bound of each channel in estimated bytes.
@@ -68,6 +71,7 @@ pub fn build_subtasks(graph: &JobGraph, environment: &AttemptEnvironment<'_>) ->
                 attempt: environment.attempt,
                 id,
                 restored: environment.restored,
+                mode: environment.mode,
                 gate: Gate::new(wiring.inputs.remove(&id).unwrap_or_default()),
                 chain: Chain::new(operators),
                 outputs: Outputs::new(wiring.outputs.remove(&id).unwrap_or_default()),

@@ -31,6 +31,8 @@ pub enum Element {
     Watermark(Timestamp),
     /// A checkpoint barrier.
     Barrier(Barrier),
+    /// The sender has given a checkpoint up: its barrier will not come.
+    CancelMarker(CheckpointId),
     /// There will be no more records and watermarks; barriers still come.
     End,
 }

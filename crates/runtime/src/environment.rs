@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_checkpoint::RestartStrategy;
+use highwater_checkpoint::{CheckpointingMode, RestartStrategy};
 use highwater_state_api::{BackendPairing, CheckpointStorage, Configuration, StateBackend, StateBackendRegistry};
 use highwater_stream_api::Source;
 
@@ -74,6 +74,13 @@ impl StreamExecutionEnvironment {
     /// Takes a checkpoint at this interval. Without it there is one checkpoint only: the last, when the input has ended.
     pub fn enable_checkpointing(&self, interval: Duration) -> &Self {
         self.plan.borrow_mut().config.checkpoint_interval = Some(interval);
+        self
+    }
+
+    /// Whether records count exactly once or at least once in the state that the job is restored with. Default: exactly
+    /// once. At least once, no input waits for the barriers of another one.
+    pub fn set_checkpointing_mode(&self, mode: CheckpointingMode) -> &Self {
+        self.plan.borrow_mut().config.mode = mode;
         self
     }
 

@@ -48,7 +48,9 @@ pub use data_stream::{DataStream, DataStreamSink, KeyedStream};
 pub use environment::StreamExecutionEnvironment;
 pub use error::{JobError, TaskError};
 pub use gate::Gate;
-pub use highwater_checkpoint::{CheckpointFailure, CheckpointFailureReason, CheckpointRequest, RestartStrategy};
+pub use highwater_checkpoint::{
+    CheckpointFailure, CheckpointFailureReason, CheckpointRequest, CheckpointingMode, RestartStrategy,
+};
 pub use job::{JobHandle, JobMonitor, JobOutcome, JobResult, JobStatus, SubtaskStatus};
 pub use master::{Enumerators, Master, MasterEnd, Order};
 pub use metrics::SubtaskMetrics;

@@ -1,6 +1,6 @@
 //! Outputs: from the end of a chain into the channels of the subtasks downstream.
 
-use highwater_state_api::{KeyHash, KeyHasher, MaxParallelism, OperatorUid, StateError};
+use highwater_state_api::{CheckpointId, KeyHash, KeyHasher, MaxParallelism, OperatorUid, StateError};
 use highwater_stream_api::{Data, KeySelector, Timestamp};
 
 use crate::TaskError;
@@ -45,6 +45,11 @@ impl Outputs {
     /// Sends a barrier behind everything that came before it.
     pub fn barrier(&mut self, barrier: Barrier) {
         self.broadcast(|| Element::Barrier(barrier));
+    }
+
+    /// Says that the barrier of a checkpoint will not come.
+    pub fn cancel_marker(&mut self, checkpoint: CheckpointId) {
+        self.broadcast(|| Element::CancelMarker(checkpoint));
     }
 
     /// Says that there will be no more records.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_checkpoint::RestartStrategy;
+use highwater_checkpoint::{CheckpointingMode, RestartStrategy};
 use highwater_state_api::{
     BoxedError, CheckpointStorage, Configuration, JobName, MaxParallelism, OperatorUid, StateBackend,
     StateBackendRegistry,
@@ -41,6 +41,7 @@ pub(crate) struct JobConfig {
     pub(crate) configuration: Configuration,
     pub(crate) cluster_configuration: Configuration,
     pub(crate) checkpoint_interval: Option<Duration>,
+    pub(crate) mode: CheckpointingMode,
     pub(crate) checkpoint_timeout: Duration,
     pub(crate) min_pause: Duration,
     pub(crate) tolerable_failures: u32,
@@ -173,6 +174,7 @@ impl Plan {
             configuration: Configuration::new(),
             cluster_configuration: Configuration::new(),
             checkpoint_interval: None,
+            mode: CheckpointingMode::default(),
             checkpoint_timeout: DEFAULT_CHECKPOINT_TIMEOUT,
             min_pause: Duration::ZERO,
             tolerable_failures: 0,

@@ -4,13 +4,14 @@
 //! can tell the difference. A step is bounded by its budget and never waits; between steps a record is in an input
 //! channel, in the rest of the head's batch, or in the outputs, and nowhere else.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use highwater_checkpoint::{
-    AbandonReason, Aligner, AlignerAction, AlignerEvent, Begin, CheckpointFailure, CheckpointFailureReason, Decline,
-    SubtaskCheckpoints,
+    AlignerAction, AlignerEvent, BarrierHandler, Begin, CheckpointFailure, CheckpointFailureReason, CheckpointingMode,
+    Decline, SubtaskCheckpoints, TRACKED_MAX,
 };
 use highwater_state_api::{Attempt, CheckpointId, JobName, OperatorUid, SubtaskId};
 use highwater_stream_api::Timestamp;
@@ -41,6 +42,8 @@ pub struct SubtaskParts {
     pub id: SubtaskId,
     /// The checkpoint that the attempt goes on from.
     pub restored: Option<CheckpointId>,
+    /// Whether inputs wait for each other's barriers.
+    pub mode: CheckpointingMode,
     /// Input; empty for a source.
     pub gate: Gate,
     /// The operators.
@@ -62,13 +65,13 @@ pub struct SubtaskParts {
 /// One parallel instance of a task.
 pub struct Subtask {
     parts: SubtaskParts,
-    aligner: Aligner,
+    barriers: BarrierHandler,
     checkpoints: SubtaskCheckpoints,
     work: Work,
     stage: Stage,
     waits_for_split: bool,
-    /// The barrier of the newest checkpoint that has come in.
-    newest_barrier: Option<Barrier>,
+    /// When the newest checkpoints were triggered of which barriers have come in.
+    trigger_times: BTreeMap<CheckpointId, u64>,
     /// When what was pending in the outputs was last sent because of its age.
     flushed_at: Duration,
     /// The newest checkpoint that is known to be complete, until it has been reported as settled.
@@ -110,16 +113,16 @@ pub enum Step {
 impl Subtask {
     /// Puts a subtask together.
     pub fn new(parts: SubtaskParts) -> Self {
-        let aligner = Aligner::new(parts.gate.len());
+        let barriers = BarrierHandler::new(parts.mode, parts.gate.len());
         let checkpoints = SubtaskCheckpoints::new(parts.restored);
         Self {
             parts,
-            aligner,
+            barriers,
             checkpoints,
             work: Work::None,
             stage: Stage::Opened,
             waits_for_split: false,
-            newest_barrier: None,
+            trigger_times: BTreeMap::new(),
             flushed_at: Duration::ZERO,
             unsettled: None,
         }
@@ -209,10 +212,15 @@ impl Subtask {
                 self.advance(watermark, false, now, records_max)
             }
             Element::Barrier(barrier) => {
-                if self.newest_barrier.is_none_or(|newest| newest.checkpoint < barrier.checkpoint) {
-                    self.newest_barrier = Some(barrier);
+                self.trigger_times.insert(barrier.checkpoint, barrier.triggered_at_ms);
+                if self.trigger_times.len() > TRACKED_MAX + 1 {
+                    self.trigger_times.pop_first();
                 }
                 self.align(AlignerEvent::Barrier { channel, checkpoint: barrier.checkpoint }, now)?;
+                Ok(Step::Progress)
+            }
+            Element::CancelMarker(checkpoint) => {
+                self.align(AlignerEvent::Cancelled { channel, checkpoint }, now)?;
                 Ok(Step::Progress)
             }
             Element::End => {
@@ -323,9 +331,9 @@ impl Subtask {
         Ok(())
     }
 
-    /// Tells the aligner what happened and does what it says.
+    /// Tells the barrier handler what happened and does what it says.
     fn align(&mut self, event: AlignerEvent, now: Duration) -> Result<(), TaskError> {
-        for action in self.aligner.on_event(event) {
+        for action in self.barriers.on_event(event) {
             match action {
                 AlignerAction::Block { channel } => self.parts.gate.block(channel),
                 AlignerAction::Unblock { channels } => {
@@ -333,9 +341,9 @@ impl Subtask {
                 }
                 AlignerAction::Aligned { checkpoint } => self.begin(self.barrier_of(checkpoint), now)?,
                 AlignerAction::Abandon { checkpoint, reason } => {
-                    self.parts.outputs.barrier(self.barrier_of(checkpoint));
-                    if reason == AbandonReason::Subsumed {
-                        self.decline(checkpoint, CheckpointFailureReason::DeclinedSubsumed.into());
+                    self.parts.outputs.cancel_marker(checkpoint);
+                    if let Some(failure) = reason.failure() {
+                        self.decline(checkpoint, failure);
                     }
                 }
             }
@@ -343,10 +351,10 @@ impl Subtask {
         Ok(())
     }
 
-    /// The barrier of a checkpoint, as it came in. An abandoned one has lost its time, which nobody will look at.
+    /// The barrier of a checkpoint, as it came in.
     fn barrier_of(&self, checkpoint: CheckpointId) -> Barrier {
-        let newest = self.newest_barrier.filter(|newest| newest.checkpoint == checkpoint);
-        newest.unwrap_or(Barrier { checkpoint, triggered_at_ms: 0 })
+        let triggered_at_ms = self.trigger_times.get(&checkpoint).copied().unwrap_or_default();
+        Barrier { checkpoint, triggered_at_ms }
     }
 
     /// Takes a checkpoint: everything before its barrier has been processed, nothing after it.
@@ -358,7 +366,7 @@ impl Subtask {
         match self.checkpoints.begin(checkpoint) {
             Begin::Late => return Ok(()),
             Begin::Aborted => {
-                self.parts.outputs.barrier(barrier);
+                self.parts.outputs.cancel_marker(checkpoint);
                 return Ok(());
             }
             Begin::Snapshot => {}

@@ -83,6 +83,10 @@ struct Fixture {
 impl Fixture {
     /// A subtask that passes numbers on from `inputs` channels and logs each.
     fn new(inputs: usize, output_bytes_max: usize) -> Self {
+        Self::with_mode(CheckpointingMode::ExactlyOnce, inputs, output_bytes_max)
+    }
+
+    fn with_mode(mode: CheckpointingMode, inputs: usize, output_bytes_max: usize) -> Self {
         let waker = || Waker::noop().clone();
         let log = Log::default();
         let (inputs, receivers): (Vec<_>, Vec<_>) = (0..inputs).map(|_| channel(1 << 20, waker(), waker())).unzip();
@@ -97,6 +101,7 @@ impl Fixture {
             attempt: Attempt(1),
             id,
             restored: None,
+            mode,
             gate: Gate::new(receivers),
             chain: Chain::new(vec![(uid.clone(), Box::new(operator))]),
             outputs: Outputs::new(vec![Box::new(RoundRobinOutput::new(vec![send]))]),
@@ -157,6 +162,7 @@ impl Fixture {
                 Element::Barrier(barrier) => {
                     sent.push(format!("barrier {} of {}", barrier.checkpoint, barrier.triggered_at_ms));
                 }
+                Element::CancelMarker(checkpoint) => sent.push(format!("cancel {checkpoint}")),
                 Element::End => sent.push("end".to_owned()),
             }
         }
@@ -189,11 +195,57 @@ fn the_barrier_of_a_newer_checkpoint_abandons_the_older_one() {
     fixture.records(1, &[2]).barrier(1, 2).records(1, &[3]);
     let (done, sent) = fixture.run();
     assert_eq!(done[1..], ["record 2", "declined 1 DeclinedSubsumed", "record 1"], "{done:?}");
-    assert_eq!(sent, ["2", "barrier 1 of 0", "1"]);
+    assert_eq!(sent, ["2", "cancel 1", "1"]);
     fixture.barrier(0, 2);
     let (done, sent) = fixture.run();
     assert_eq!(done, ["snapshot 2", "record 3"]);
     assert_eq!(sent, ["barrier 2 of 42", "3"]);
+}
+
+/// Contract: H152, H153.
+#[test]
+fn at_least_once_no_channel_waits_and_the_snapshot_is_taken_with_the_last_barrier() {
+    let mut fixture = Fixture::with_mode(CheckpointingMode::AtLeastOnce, 2, 1 << 20);
+    fixture.barrier(0, 1).records(0, &[1]).barrier(0, 2).records(0, &[2]);
+    let (done, sent) = fixture.run();
+    assert_eq!(done, ["running", "record 1", "record 2"]);
+    assert_eq!(sent, ["1", "2"]);
+    fixture.records(1, &[10]).barrier(1, 2).records(1, &[11]);
+    let (done, sent) = fixture.run();
+    assert_eq!(done, ["record 10", "declined 1 DeclinedSubsumed", "snapshot 2", "record 11"]);
+    assert_eq!(sent, ["10", "cancel 1", "barrier 2 of 42", "11"]);
+}
+
+/// Contract: G148.
+#[test]
+fn a_marker_from_upstream_is_passed_on_and_declined_once() {
+    for mode in [CheckpointingMode::ExactlyOnce, CheckpointingMode::AtLeastOnce] {
+        let mut fixture = Fixture::with_mode(mode, 2, 1 << 20);
+        fixture.barrier(0, 1).records(0, &[1]);
+        fixture.run();
+        fixture.inputs[1].send(Element::CancelMarker(CheckpointId(1)));
+        fixture.inputs[1].send(Element::CancelMarker(CheckpointId(1)));
+        let (mut done, mut sent) = fixture.run();
+        done.retain(|done| done != "record 1");
+        sent.retain(|sent| sent != "1");
+        assert_eq!(done, ["declined 1 DeclinedOnCancellationBarrier"], "{mode:?}");
+        assert_eq!(sent, ["cancel 1"], "{mode:?}");
+        fixture.barrier(1, 1).barrier(0, 2).barrier(1, 2);
+        assert_eq!(fixture.run(), (vec!["snapshot 2".to_owned()], vec!["barrier 2 of 42".to_owned()]), "{mode:?}");
+    }
+}
+
+/// Contract: G149.
+#[test]
+fn a_checkpoint_that_was_aborted_before_its_barrier_only_gets_a_marker() {
+    let mut fixture = Fixture::new(1, 1 << 20);
+    fixture.control.send(Control::Aborted { checkpoint: CheckpointId(1), latest_complete: None });
+    fixture.run();
+    fixture.records(0, &[1]).barrier(0, 1).records(0, &[2]);
+    assert_eq!(
+        fixture.run(),
+        (vec!["record 1".to_owned(), "record 2".to_owned()], ["1", "cancel 1", "2"].map(str::to_owned).to_vec())
+    );
 }
 
 #[test]
@@ -204,7 +256,7 @@ fn an_aborted_checkpoint_lets_the_channels_go() {
     fixture.control.send(Control::Aborted { checkpoint: CheckpointId(1), latest_complete: None });
     let (done, sent) = fixture.run();
     assert_eq!(done, ["record 1"]);
-    assert_eq!(sent, ["barrier 1 of 42", "1"]);
+    assert_eq!(sent, ["cancel 1", "1"]);
 }
 
 /// Contract: O285, O286.

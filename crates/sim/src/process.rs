@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use highwater_checkpoint::{Coordinator, CoordinatorConfig, Event};
+use highwater_checkpoint::{CheckpointingMode, Coordinator, CoordinatorConfig, Event};
 use highwater_runtime::control::{Control, ControlSender, Report, Reports};
 use highwater_runtime::graph::JobGraph;
 use highwater_runtime::operator::OperatorContext;
@@ -96,6 +96,7 @@ impl Process {
             job: job.clone(),
             attempt: claimed.start.attempt,
             restored: claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint),
+            mode: CheckpointingMode::ExactlyOnce,
             max_parallelism: &claimed.max_parallelism,
             channel_bytes_max: scenario.channel_bytes_max,
             executor: snapshots.clone(),

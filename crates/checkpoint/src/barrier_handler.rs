@@ -1,0 +1,43 @@
+//! What deals with the barriers at the inputs of one subtask, in either mode.
+
+use crate::{Aligner, AlignerAction, AlignerEvent, BarrierTracker};
+
+/// How often a record may be in the state that a job is restored with. Flink's `CheckpointingMode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CheckpointingMode {
+    /// Once: a channel waits behind its barrier until the barriers of all channels have come.
+    #[default]
+    ExactlyOnce,
+    /// Once or more often: no channel waits.
+    AtLeastOnce,
+}
+
+/// An [`Aligner`] or a [`BarrierTracker`].
+#[derive(Debug, Clone)]
+pub enum BarrierHandler {
+    /// Exactly once.
+    Aligner(Aligner),
+    /// At least once.
+    Tracker(BarrierTracker),
+}
+
+impl BarrierHandler {
+    /// No barrier has come yet in any of `channels` channels.
+    pub fn new(mode: CheckpointingMode, channels: usize) -> Self {
+        match mode {
+            CheckpointingMode::ExactlyOnce => Self::Aligner(Aligner::new(channels)),
+            CheckpointingMode::AtLeastOnce => Self::Tracker(BarrierTracker::new(channels)),
+        }
+    }
+
+    /// Takes what happened and says what is to be done.
+    ///
+    /// # Panics
+    /// When there is no such channel.
+    pub fn on_event(&mut self, event: AlignerEvent) -> Vec<AlignerAction> {
+        match self {
+            Self::Aligner(aligner) => aligner.on_event(event),
+            Self::Tracker(tracker) => tracker.on_event(event),
+        }
+    }
+}
