@@ -64,8 +64,7 @@ impl<K: Key, V: State> BroadcastCell<K, V> {
 
     /// An entry counts as one value: when it is checked, its key is too.
     fn check(&self, checks: &mut Checks, key: &K, value: &V) -> Result<(), StateError> {
-        let mut of_key = *checks;
-        of_key.check(&self.name, &*self.key_serializer, key)?;
+        checks.check_key(&self.name, &*self.key_serializer, key)?;
         checks.check(&self.name, &*self.value_serializer, value)
     }
 
@@ -148,6 +147,11 @@ impl<K: Key, V: State> FrozenElements for FrozenEntries<K, V> {
             // Equal states have equal bytes, in whatever order their entries were put.
             self.serialized.sort_unstable_by(|one, other| other.cmp(one));
         }
+            // Not every key was checked, and what is written here could not be read.
+            if self.serialized.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+                let reason = "two keys are written as the same bytes".to_owned();
+                return Err(StateError::NotRoundTrip { state: self.name.clone(), reason });
+            }
         let start = out.len();
         while out.len() - start < bytes_max {
             let Some((key, value)) = self.serialized.pop() else { return Ok(true) };

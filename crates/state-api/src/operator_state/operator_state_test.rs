@@ -262,6 +262,51 @@ fn what_fails_changes_nothing() {
     assert_eq!(rules.entries(&mut state).unwrap(), [(1, good(1))]);
 }
 
+/// A number that is read as zero, however it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct ReadAsZero(u32);
+
+impl Serialize for ReadAsZero {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_newtype_struct("ReadAsZero", &0u32)
+    }
+}
+
+impl<'de> Deserialize<'de> for ReadAsZero {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u32::deserialize(deserializer).map(Self)
+    }
+}
+
+#[test]
+fn a_broadcast_key_that_is_read_as_another_one_is_refused() {
+    let mut state = state();
+    let descriptor = MapStateDescriptor::<ReadAsZero, u32>::new("rules");
+    let rules = store(&mut state).get_broadcast_state(&descriptor).unwrap();
+    rules.put(&mut state, ReadAsZero(0), 1).unwrap();
+    let errors = [
+        rules.put(&mut state, ReadAsZero(1), 2),
+        rules.put_all(&mut state, [(ReadAsZero(0), 3), (ReadAsZero(1), 4)]),
+    ];
+    for error in errors {
+        assert!(matches!(&error, Err(StateError::NotRoundTrip { state, .. }) if state == "rules"), "{error:?}");
+    }
+    assert_eq!(rules.entries(&mut state).unwrap(), [(ReadAsZero(0), 1)]);
+}
+
+/// Not every key is tried: what gets through must not go into a snapshot that cannot be restored.
+#[test]
+fn broadcast_keys_that_write_the_same_bytes_make_no_snapshot() {
+    let mut state = state();
+    let descriptor = MapStateDescriptor::<ReadAsZero, u32>::new("rules");
+    let rules = store(&mut state).get_broadcast_state(&descriptor).unwrap();
+    (0..2_000).for_each(|value| rules.put(&mut state, ReadAsZero(0), value).unwrap());
+    rules.put(&mut state, ReadAsZero(1), 2).unwrap();
+    let error = state.freeze().unwrap().write_to(&mut Vec::new()).unwrap_err();
+    assert!(matches!(&error, StateError::NotRoundTrip { state, .. } if state == "rules"), "{error}");
+    assert!(error.to_string().contains("two keys are written as the same bytes"), "{error}");
+}
+
 #[test]
 fn a_long_update_is_checked_only_here_and_there() {
     use std::sync::atomic::{AtomicU32, Ordering};
