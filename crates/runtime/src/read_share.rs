@@ -27,8 +27,9 @@ pub struct RestoredSplits {
 /// Reads the state of one operator. What several subtasks get of one part is read once and shared by them.
 pub struct ShareReader<'s> {
     storage: &'s dyn CheckpointStorage,
-    /// Parts of operator state that lie in objects, by object and first byte.
-    parts: BTreeMap<(ObjectPath, u64), Bytes>,
+    /// Parts of operator state that lie in objects, by object, first byte and length: a part without bytes begins where the
+    /// next one does.
+    parts: BTreeMap<(ObjectPath, u64, u64), Bytes>,
 }
 
 impl<'s> ShareReader<'s> {
@@ -89,7 +90,7 @@ impl<'s> ShareReader<'s> {
     /// Reads the whole part that a piece is cut from.
     async fn read_part(&mut self, piece: &OperatorStatePiece, strings_each: u64) -> Result<Bytes, StorageError> {
         let OperatorStatePiece { state, offset, length, checksum, part_elements, .. } = piece;
-        let key = state.object().map(|path| (path.clone(), *offset));
+        let key = state.object().map(|path| (path.clone(), *offset, *length));
         if let Some(part) = key.as_ref().and_then(|key| self.parts.get(key)) {
             return Ok(part.clone());
         }
