@@ -72,7 +72,7 @@ fn assigned(subtasks: Vec<OperatorSnapshot>, parallelism: u32) -> Assigned {
         key_hash: KEY_HASH_ID.to_owned(),
         operators: vec![OperatorState { uid: uid(), max_parallelism, subtasks, enumerator: None }],
     };
-    let target = OperatorTarget { uid: uid(), is_stable: true, parallelism, max_parallelism: None };
+    let target = OperatorTarget { uid: uid(), is_stable: true, is_source: false, parallelism, max_parallelism: None };
     redistribute(&metadata, &[target]).unwrap().operators.remove(&uid()).unwrap()
 }
 
