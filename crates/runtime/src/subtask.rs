@@ -368,7 +368,6 @@ impl Subtask {
                 Ok(())
             }
             Err(FreezeError::Decline(error)) => {
-                self.checkpoints.snapshot_failed(checkpoint);
                 self.decline(checkpoint, DeclineReason::SnapshotFailed, crate::error::chain_of(&error));
                 Ok(())
             }

@@ -4,15 +4,16 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
-use highwater_state_api::{MaxParallelism, RowSettings};
+use highwater_state_api::{BoxedError, FunctionSnapshotContext, MaxParallelism, RowSettings};
 use highwater_state_kit::HeapStateBackend;
-use highwater_stream_api::Collector;
+use highwater_stream_api::{Collector, ProcessContext, ProcessFunction};
 
 use super::*;
 use crate::batch::{Batch, downcast};
 use crate::channel::{ChannelReceiver, ChannelSender, channel};
 use crate::control::{ControlSender, control_lane};
-use crate::operators::FlatMapOperator;
+use crate::operator::Operator;
+use crate::operators::{FlatMapOperator, ProcessOperator};
 use crate::output::RoundRobinOutput;
 
 /// What the subtask has done, in order.
@@ -53,27 +54,32 @@ struct Fixture {
 impl Fixture {
     /// A subtask that passes numbers on from `inputs` channels and logs each.
     fn new(inputs: usize, output_bytes_max: usize) -> Self {
-        let waker = || Waker::noop().clone();
         let log = Log::default();
-        let (inputs, receivers): (Vec<_>, Vec<_>) = (0..inputs).map(|_| channel(1 << 20, waker(), waker())).unzip();
-        let (send, output) = channel(output_bytes_max, waker(), waker());
-        let (control, control_receiver) = control_lane(waker());
-        let job = JobName::new("job").unwrap();
-        let uid = OperatorUid::new("operator").unwrap();
-        let id = SubtaskId { task: 1, subtask: 0 };
         let processed = log.clone();
         let operator = FlatMapOperator::new(move |number: u64, out: &mut Collector<u64>| {
             processed.lock().unwrap().push(format!("record {number}"));
             out.collect(number);
             Ok(())
         });
+        Self::with_chain(inputs, output_bytes_max, log, vec![("operator", Box::new(operator))])
+    }
+
+    /// A subtask with these operators.
+    fn with_chain(inputs: usize, output_bytes_max: usize, log: Log, operators: Vec<(&str, Box<dyn Operator>)>) -> Self {
+        let waker = || Waker::noop().clone();
+        let (inputs, receivers): (Vec<_>, Vec<_>) = (0..inputs).map(|_| channel(1 << 20, waker(), waker())).unzip();
+        let (send, output) = channel(output_bytes_max, waker(), waker());
+        let (control, control_receiver) = control_lane(waker());
+        let job = JobName::new("job").unwrap();
+        let id = SubtaskId { task: 1, subtask: 0 };
+        let operators = operators.into_iter().map(|(uid, operator)| (OperatorUid::new(uid).unwrap(), operator));
         let mut subtask = Subtask::new(SubtaskParts {
             job: job.clone(),
             attempt: Attempt(1),
             id,
             restored: None,
             gate: Gate::new(receivers),
-            chain: Chain::new(vec![(uid.clone(), Box::new(operator))]),
+            chain: Chain::new(operators.collect()),
             outputs: Outputs::new(vec![Box::new(RoundRobinOutput::new(vec![send]))]),
             control: control_receiver,
             reports: Box::new(LoggingReports(log.clone())),
@@ -81,10 +87,10 @@ impl Fixture {
             waker: waker(),
             metrics: Arc::default(),
         });
-        let context = OperatorContext {
-            job,
+        let context = |uid: &OperatorUid| OperatorContext {
+            job: job.clone(),
             attempt: Attempt(1),
-            uid,
+            uid: uid.clone(),
             subtask: 0,
             parallelism: 1,
             max_parallelism: MaxParallelism::new(8).unwrap(),
@@ -94,7 +100,7 @@ impl Fixture {
             restored_checkpoint: None,
             restored: None,
         };
-        subtask.open(|_| context.clone()).unwrap();
+        subtask.open(context).unwrap();
         Self { subtask, inputs, output, control, log }
     }
 
@@ -180,6 +186,69 @@ fn an_aborted_checkpoint_lets_the_channels_go() {
     let (done, sent) = fixture.run();
     assert_eq!(done, ["record 1"]);
     assert_eq!(sent, ["barrier 1 of 42", "1"]);
+}
+
+/// Notes its snapshots and what it hears of them, and declines checkpoint 1 if it is to.
+struct Noting {
+    name: &'static str,
+    declines: bool,
+    log: Log,
+}
+
+impl Noting {
+    fn note(&self, what: &str, checkpoint: CheckpointId) {
+        self.log.lock().unwrap().push(format!("{} {what} {checkpoint}", self.name));
+    }
+}
+
+impl ProcessFunction<u64> for Noting {
+    type Out = u64;
+
+    fn process(&mut self, _: u64, _: &mut ProcessContext<'_>, _: &mut Collector<u64>) -> Result<(), BoxedError> {
+        Ok(())
+    }
+
+    fn snapshot_state(&mut self, cx: &mut dyn FunctionSnapshotContext) -> Result<(), BoxedError> {
+        if self.declines && cx.checkpoint() == CheckpointId(1) {
+            return Err("not now".into());
+        }
+        self.note("snapshots", cx.checkpoint());
+        Ok(())
+    }
+
+    fn notify_checkpoint_complete(&mut self, checkpoint: CheckpointId) -> Result<(), BoxedError> {
+        self.note("hears of the end of", checkpoint);
+        Ok(())
+    }
+
+    fn notify_checkpoint_aborted(&mut self, checkpoint: CheckpointId) -> Result<(), BoxedError> {
+        self.note("hears of the abort of", checkpoint);
+        Ok(())
+    }
+}
+
+/// Those before it have taken their snapshots, and keep what goes with them until they hear of it.
+#[test]
+fn a_chain_hears_of_the_abort_of_a_checkpoint_that_one_of_its_operators_has_declined() {
+    let heard = |end: &[Control]| {
+        let log = Log::default();
+        let noting = |name, declines| -> (&str, Box<dyn Operator>) {
+            (name, Box::new(ProcessOperator::new(Noting { name, declines, log: log.clone() })))
+        };
+        let operators = vec![noting("first", false), noting("second", true)];
+        let mut fixture = Fixture::with_chain(1, 1 << 20, log.clone(), operators);
+        fixture.barrier(0, 1);
+        assert_eq!(fixture.run().0, ["running", "first snapshots 1", "declined 1 SnapshotFailed"]);
+        fixture.barrier(0, 2);
+        assert_eq!(fixture.run().0, ["first snapshots 2", "second snapshots 2", "snapshot 2"]);
+        end.iter().for_each(|message| fixture.control.send(message.clone()));
+        fixture.run().0
+    };
+    let aborted = ["first hears of the abort of 1", "second hears of the abort of 1"];
+    assert_eq!(heard(&[Control::Aborted(CheckpointId(1)), Control::Aborted(CheckpointId(1))]), aborted);
+    // The notification may be lost: the end of a later one stands for it.
+    let completed = ["first hears of the end of 2", "second hears of the end of 2"];
+    assert_eq!(heard(&[Control::Complete(CheckpointId(2))]), [aborted, completed].concat());
 }
 
 #[test]

@@ -32,7 +32,8 @@ pub trait CheckpointListener {
         Ok(())
     }
 
-    /// A checkpoint of which this subtask has a snapshot will never complete.
+    /// A checkpoint that this subtask has begun will never complete. Where a function has declined it, those before it in
+    /// the chain have taken a snapshot, and those behind it have not.
     fn notify_checkpoint_aborted(&mut self, _checkpoint: CheckpointId) -> Result<(), BoxedError> {
         Ok(())
     }
