@@ -69,8 +69,12 @@ impl<'s> ShareReader<'s> {
             return Ok(RestoredSplits { enumerator, schema: None, splits: Vec::new() });
         };
         let state = self.read_state(share).await?;
-        // Nothing fails here: every part has been looked through.
-        let splits = state.serialized_elements().filter_map(Result::ok).map(Bytes::copy_from_slice).collect();
+        let splits = state.serialized_elements().map(|split| split.map(Bytes::copy_from_slice));
+        let splits = splits.collect::<Result<Vec<_>, _>>().map_err(|error| StorageError::Corrupt {
+            path: share.pieces.first().map_or_else(metadata_path, |piece| path_of(&piece.state)),
+            expected: "a list of splits".to_owned(),
+            found: error.to_string(),
+        })?;
         Ok(RestoredSplits { enumerator, schema: Some(state.meta.element), splits })
     }
 
@@ -159,7 +163,11 @@ impl<'s> ShareReader<'s> {
 
 /// Where a state is, for messages: an inline one is in the metadata.
 fn path_of(state: &StateHandle) -> ObjectPath {
-    state.object().cloned().unwrap_or_else(|| ObjectPath::new(["_metadata"]))
+    state.object().cloned().unwrap_or_else(metadata_path)
+}
+
+fn metadata_path() -> ObjectPath {
+    ObjectPath::new(["_metadata"])
 }
 
 fn corrupt(piece: &OperatorStatePiece, found: String) -> StorageError {
