@@ -284,10 +284,8 @@ fn a_broadcast_key_that_is_read_as_another_one_is_refused() {
     let descriptor = MapStateDescriptor::<ReadAsZero, u32>::new("rules");
     let rules = store(&mut state).get_broadcast_state(&descriptor).unwrap();
     rules.put(&mut state, ReadAsZero(0), 1).unwrap();
-    let errors = [
-        rules.put(&mut state, ReadAsZero(1), 2),
-        rules.put_all(&mut state, [(ReadAsZero(0), 3), (ReadAsZero(1), 4)]),
-    ];
+    let errors =
+        [rules.put(&mut state, ReadAsZero(1), 2), rules.put_all(&mut state, [(ReadAsZero(0), 3), (ReadAsZero(1), 4)])];
     for error in errors {
         assert!(matches!(&error, Err(StateError::NotRoundTrip { state, .. }) if state == "rules"), "{error:?}");
     }
