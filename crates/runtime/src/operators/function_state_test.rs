@@ -21,7 +21,7 @@ use crate::error::chain_of;
 use crate::operator::{
     FreezeError, FrozenOperator, Operator, OperatorContext, RestoredOperator, RestoredOperatorState,
 };
-use crate::operators::{KeyedProcessOperator, ProcessOperator};
+use crate::operators::{FlatMapOperator, KeyedProcessOperator, ProcessOperator, connector_list};
 
 /// Reads and writes raw state, or does not.
 #[derive(Debug, Clone, Copy, Default)]
@@ -86,6 +86,13 @@ fn keyed(function: Raw) -> Box<dyn Operator> {
 
 fn unkeyed(function: Raw) -> Box<dyn Operator> {
     Box::new(ProcessOperator::new(Unkeyed(function)))
+}
+
+fn without_function() -> Box<dyn Operator> {
+    Box::new(FlatMapOperator::new(|number: u64, out: &mut Collector<u64>| {
+        out.collect(number);
+        Ok(())
+    }))
 }
 
 /// A context in which this is restored.
@@ -188,6 +195,34 @@ fn refused(mut operator: Box<dyn Operator>, context: OperatorContext) -> Option<
         Err(TaskError::State { source, .. }) => Some(*source),
         Err(other) => panic!("{other}"),
     }
+}
+
+fn not_taken(error: Option<StateError>) -> Vec<String> {
+    match error {
+        None => Vec::new(),
+        Some(StateError::NotTaken { states }) => states,
+        Some(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn the_list_of_a_connector_is_not_taken_by_a_function() {
+    for name in ["_sink_transactions", "_reader_splits"] {
+        let list = |elements: &[&str]| context(vec![state(connector_list::<u64>(name), elements)], &[]);
+        for operator in [keyed, unkeyed, |_| without_function()] {
+            assert_eq!(not_taken(refused(operator(Raw::default()), list(&["pending"]))), [name]);
+            // With nothing in it there is nothing to lose.
+            assert!(not_taken(refused(operator(Raw::default()), list(&[]))).is_empty());
+        }
+    }
+}
+
+#[test]
+fn raw_keyed_state_is_taken_only_where_there_is_a_key() {
+    let restored = || context(Vec::new(), GROUPS);
+    assert_eq!(not_taken(refused(unkeyed(Raw::default()), restored())), ["raw keyed state"]);
+    assert_eq!(not_taken(refused(without_function(), restored())), ["raw keyed state"]);
+    assert!(not_taken(refused(keyed(Raw::default()), restored())).is_empty());
 }
 
 #[test]
