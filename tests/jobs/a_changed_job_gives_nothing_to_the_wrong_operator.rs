@@ -10,7 +10,9 @@ use highwater::prelude::*;
 use highwater::state::{CheckpointStorage, ObjectPath};
 use pollster::block_on;
 
-use crate::support::{Count, assert_counted, count, environment, storage, wait_for_checkpoints, wait_until};
+use crate::support::{
+    Count, assert_counted, count, endless, environment, run_and_cancel, storage, wait_for_checkpoints, wait_until,
+};
 
 /// Passes records on and counts those behind the watermark as late.
 struct Late;
@@ -148,6 +150,25 @@ fn when_a_source_or_a_sink_of_another_kind_takes_its_name() {
     assert!(matches!(&error, JobError::Task { restarts: 0, .. }), "{error:?}");
     assert!(format!("{error:?}").contains(r#"state "_sink_transactions": the element has schema"#), "{error:?}");
     assert_eq!(records.len(), committed);
+}
+
+#[test]
+fn when_an_operator_that_is_no_source_takes_the_name_of_one() {
+    let storage = storage();
+    let env = environment("no-source", storage.clone());
+    env.from_source(endless(1)).uid("numbers").sink_to(CollectSink::<u64>::default());
+    run_and_cancel(&env, 1);
+
+    let env = environment("no-source", storage);
+    let numbers = env.from_source(endless(1)).uid("others");
+    numbers.map(|number| number).uid("numbers").sink_to(CollectSink::<u64>::default());
+    let error = env.execute().unwrap_err();
+    assert!(matches!(error, JobError::Restore { .. }), "{error:?}");
+    let text = format!("{error:?}");
+    assert!(
+        text.contains("operator numbers was a source when the checkpoint was taken, and is none in the job"),
+        "{text}"
+    );
 }
 
 const SUMMED: u64 = 3_000;

@@ -55,7 +55,7 @@ impl KeyedProcessFunction<u64, u64> for Raw {
             return Ok(());
         }
         for partition in &self.partitions {
-            let stream = cx.raw_operator_state_output();
+            let stream = cx.raw_operator_state_output()?;
             stream.start_new_partition();
             stream.write_all(partition.as_bytes())?;
         }

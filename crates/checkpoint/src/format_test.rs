@@ -309,6 +309,9 @@ fn metadata_that_does_not_fit_together_is_invalid() {
     fn raw(metadata: &mut CheckpointMetadata) -> &mut RawKeyedStateHandle {
         metadata.operators[1].subtasks[0].raw_keyed.as_mut().unwrap()
     }
+    fn table(metadata: &mut CheckpointMetadata) -> &mut TableMeta {
+        &mut metadata.operators[1].subtasks[1].keyed.as_mut().unwrap().tables[0]
+    }
     fn parts(metadata: &mut CheckpointMetadata) -> &mut Vec<OperatorStatePart> {
         &mut metadata.operators[1].subtasks[1].operator.as_mut().unwrap().parts
     }
@@ -329,6 +332,11 @@ fn metadata_that_does_not_fit_together_is_invalid() {
         error(&|metadata| parts(metadata)[2].meta.map_key = None),
         error(&|metadata| parts(metadata)[0].length = 100),
         error(&|metadata| parts(metadata)[1].elements = 1),
+        // What one subtask says against what the others say.
+        error(&|metadata| parts(metadata)[1].meta.redistribution = Redistribution::Union),
+        error(&|metadata| parts(metadata)[2].meta.element = Schema::unit()),
+        error(&|metadata| table(metadata).kind = StateKind::List),
+        error(&|metadata| table(metadata).value = Schema::unit()),
     ];
     assert_snapshot!(errors.join("\n"));
 }

@@ -3,13 +3,14 @@
 //! Decoding checks more than the form: ranges, lengths and names in good metadata fit together, so that what restores
 //! from it need not ask again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use highwater_state_api::{KeyGroupPart, KeyGroupRange, MaxParallelism, OperatorStateHandle, StateHandle};
 
 use crate::envelope::{self, FileKind, FormatError};
 use crate::log_format::check_handle;
 use crate::metadata_v1::MetadataV1;
+use crate::operator_shares::OldStates;
 use crate::{CheckpointMetadata, OperatorState};
 
 /// The bytes of a checkpoint's metadata.
@@ -59,6 +60,21 @@ fn check_operator(operator: &OperatorState) -> Result<(), String> {
             check_key_groups(range, parts, state).map_err(subtask)?;
         }
         snapshot.operator.as_ref().map_or(Ok(()), check_operator_state).map_err(subtask)?;
+    }
+    check_agreement(operator)
+}
+
+/// What subtasks say of one state has to be the same, since a subtask may be restored with the state of several. Found out
+/// by a restore it would be too late: by then the checkpoint has taken the place of earlier ones.
+fn check_agreement(operator: &OperatorState) -> Result<(), String> {
+    let disagree = |reason: String| format!("subtasks disagree on {reason}");
+    OldStates::new(operator.subtasks.iter().map(|snapshot| snapshot.operator.as_ref()))
+        .map_err(|name| disagree(format!("the redistribution or the schema of the operator state {name:?}")))?;
+    let mut tables = BTreeMap::new();
+    for table in operator.subtasks.iter().filter_map(|snapshot| snapshot.keyed.as_ref()).flat_map(|keyed| &keyed.tables)
+    {
+        let known = *tables.entry(&table.name).or_insert(table);
+        known.check_usable_as(table).map_err(|error| disagree(format!("keyed state: {error}")))?;
     }
     Ok(())
 }

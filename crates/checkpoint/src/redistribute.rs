@@ -27,6 +27,8 @@ pub struct OperatorTarget {
     /// Whether the uid stays the same when the job is changed. Nothing is restored under one that does not: it may have
     /// been another operator's when the checkpoint was taken.
     pub is_stable: bool,
+    /// Whether it is a source: only a source can go on from a position.
+    pub is_source: bool,
     /// The number of subtasks it is to have.
     pub parallelism: u32,
     /// The number of key groups that was set for it; `None` when it was not set, and the checkpoint's is adopted.
@@ -113,6 +115,14 @@ pub enum RedistributeError {
         #[source]
         source: ParallelismError,
     },
+    /// What was a source is none now: nobody would go on from its position.
+    #[error(
+        "operator {uid} was a source when the checkpoint was taken, and is none in the job: its position would be lost"
+    )]
+    NotASource {
+        /// The operator.
+        uid: OperatorUid,
+    },
     /// Keys were placed by another hash: they would be looked for in the wrong key groups.
     #[error("the checkpoint's keys were placed by the key hash {found:?}, this release has {expected:?}")]
     KeyHashDiffers {
@@ -168,6 +178,9 @@ pub fn redistribute(
 
 fn restore(operator: &OperatorState, target: &OperatorTarget) -> Result<RestoredOperator, RedistributeError> {
     let uid = &operator.uid;
+    if operator.enumerator.is_some() && !target.is_source {
+        return Err(RedistributeError::NotASource { uid: uid.clone() });
+    }
     let restored = operator.max_parallelism;
     if let Some(requested) = target.max_parallelism.filter(|requested| *requested != restored) {
         return Err(RedistributeError::MaxParallelismDiffers { uid: uid.clone(), requested, restored });

@@ -98,12 +98,13 @@ fn metadata(operators: Vec<OperatorState>) -> CheckpointMetadata {
 }
 
 fn target(name: &str, parallelism: u32) -> OperatorTarget {
-    OperatorTarget { uid: uid(name), is_stable: true, parallelism, max_parallelism: None }
+    OperatorTarget { uid: uid(name), is_stable: true, is_source: false, parallelism, max_parallelism: None }
 }
 
 fn restore(operator: OperatorState, parallelism: u32) -> RestoredOperator {
     let name = operator.uid.clone();
-    let assignment = redistribute(&metadata(vec![operator]), &[target(name.as_str(), parallelism)]).unwrap();
+    let target = OperatorTarget { is_source: operator.enumerator.is_some(), ..target(name.as_str(), parallelism) };
+    let assignment = redistribute(&metadata(vec![operator]), &[target]).unwrap();
     assignment.operators[&name].clone()
 }
 
@@ -373,6 +374,23 @@ fn readers_splits_go_back_to_the_enumerator_at_any_parallelism() {
         assert_eq!(back.enumerator, "rest");
         assert_eq!(elements(&back.splits.unwrap()), ["a@3", "b@0", "c@9"]);
         assert!(shares(&restored).iter().all(|share| !share.contains(READER_SPLITS) && share.starts_with("x ")));
+    }
+}
+
+#[test]
+fn a_position_is_not_given_to_an_operator_that_is_no_source() {
+    // Also when no split is left to be read: that there is none is the position.
+    for splits in [&["a@3"][..], &[]] {
+        let reader = lists(&[list(READER_SPLITS, Redistribution::Split, splits)]);
+        let source =
+            OperatorState { enumerator: Some(Bytes::from_static(b"rest")), ..operator("numbers", vec![reader]) };
+        let error = redistribute(&metadata(vec![source.clone()]), &[target("numbers", 1)]).unwrap_err();
+        assert_eq!(error, RedistributeError::NotASource { uid: uid("numbers") });
+        let text = "operator numbers was a source when the checkpoint was taken, and is none in the job: its position \
+                    would be lost";
+        assert_eq!(error.to_string(), text);
+        let is_source = OperatorTarget { is_source: true, ..target("numbers", 1) };
+        assert!(redistribute(&metadata(vec![source]), &[is_source]).is_ok());
     }
 }
 

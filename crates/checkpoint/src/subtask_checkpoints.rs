@@ -12,7 +12,7 @@ use crate::aborted::AbortedCheckpoints;
 /// Whether a subtask takes part in a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
-    /// Take the snapshot.
+    /// Take the snapshot. If that fails, decline the checkpoint: its abort is reported like any other.
     Snapshot,
     /// The checkpoint is not newer than one that was begun already: do nothing.
     Late,
@@ -25,7 +25,8 @@ pub enum Begin {
 pub struct Ended {
     /// The checkpoint to be reported complete to backends, functions and sinks, if it is.
     pub completed: Option<CheckpointId>,
-    /// Checkpoints to be reported aborted, oldest first: this subtask has a snapshot of each, and none will complete.
+    /// Checkpoints to be reported aborted, oldest first: this subtask has begun each, and none will complete. Also one that
+    /// it has declined: some of its operators may have a snapshot of it.
     pub aborted: Vec<CheckpointId>,
 }
 
@@ -63,11 +64,6 @@ impl SubtaskCheckpoints {
         }
         self.open.insert(checkpoint);
         Begin::Snapshot
-    }
-
-    /// The synchronous part has failed: there is nothing to be written. The checkpoint is to be declined.
-    pub fn snapshot_failed(&mut self, checkpoint: CheckpointId) {
-        self.open.remove(&checkpoint);
     }
 
     /// The coordinator says that a checkpoint is complete. Older ones that are still open will never be.

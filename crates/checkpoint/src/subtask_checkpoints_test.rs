@@ -48,15 +48,6 @@ fn an_abort_is_reported_once() {
 }
 
 #[test]
-fn a_snapshot_that_failed_is_no_longer_open() {
-    let mut checkpoints = SubtaskCheckpoints::new(None);
-    checkpoints.begin(id(2));
-    checkpoints.snapshot_failed(id(2));
-    assert_eq!(checkpoints.abort(id(2)), Ended::default());
-    assert_eq!(checkpoints.begin(id(2)), Begin::Late);
-}
-
-#[test]
 fn completing_a_checkpoint_ends_older_ones() {
     let mut checkpoints = SubtaskCheckpoints::new(None);
     for number in 1..=4 {

@@ -118,3 +118,25 @@ fn every_failure_of_the_storage_is_an_error_of_the_stream() {
         assert!(write(&storage, &[10]).is_ok());
     }
 }
+
+/// Of two pieces the first is lost.
+#[test]
+fn a_stream_that_has_failed_cannot_be_closed_as_if_nothing_were_missing() {
+    for operation in [Operation::Create, Operation::Write] {
+        // In a large piece, in small pieces that are collected, and in a large piece behind a small one.
+        for pieces in [&[100_000, 10][..], &[40_000, 40_000, 10], &[10, 100_000, 70_000], &[10, 100_000, 0]] {
+            let faults = Faults::default();
+            let storage = FaultyStorage::new(Arc::new(ReferenceStorage::on(&ReferenceDisk::default())), faults.clone());
+            faults.arm(When::nth(operation, 1), Fault::FailBefore);
+            let factory = CheckpointStreamFactory::new(&storage, folder(), INLINE_MAX).unwrap();
+            let mut stream = factory.create_checkpoint_state_output_stream("state-0");
+            let written: Vec<_> =
+                pieces.iter().map(|size| block_on(stream.write(Bytes::from(vec![7; *size]))).is_ok()).collect();
+            let first = written.iter().position(|is_ok| !is_ok).unwrap();
+            assert!(written[first..].iter().all(|is_ok| !is_ok), "{operation:?}, {pieces:?}: {written:?}");
+            let closed = block_on(stream.close_and_get_handle());
+            assert!(matches!(closed, Err(StorageError::Unavailable { .. })), "{operation:?}, {pieces:?}: {closed:?}");
+            assert_eq!(block_on(storage.list(&folder())).unwrap(), []);
+        }
+    }
+}

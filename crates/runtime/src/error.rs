@@ -89,6 +89,7 @@ fn is_mistake(error: &StateError) -> bool {
         StateError::Unbound
             | StateError::ForeignHandle
             | StateError::NotKeyed { .. }
+            | StateError::RawStream(_)
             | StateError::NotTaken { .. }
             | StateError::BlankName { .. }
             | StateError::ReservedName { .. }

@@ -101,6 +101,7 @@ impl JobGraph {
             targets.extend(operators.iter().map(|operator| OperatorTarget {
                 uid: operator.uid.clone(),
                 is_stable: operator.is_stable,
+                is_source: operator.source.is_some(),
                 parallelism: *parallelism,
                 max_parallelism,
             }));

@@ -27,8 +27,9 @@ pub struct RestoredSplits {
 /// Reads the state of one operator. What several subtasks get of one part is read once and shared by them.
 pub struct ShareReader<'s> {
     storage: &'s dyn CheckpointStorage,
-    /// Parts of operator state that lie in objects, by object and first byte.
-    parts: BTreeMap<(ObjectPath, u64), Bytes>,
+    /// Parts of operator state that lie in objects, by object, first byte and length: a part without bytes begins where the
+    /// next one does.
+    parts: BTreeMap<(ObjectPath, u64, u64), Bytes>,
 }
 
 impl<'s> ShareReader<'s> {
@@ -68,8 +69,12 @@ impl<'s> ShareReader<'s> {
             return Ok(RestoredSplits { enumerator, schema: None, splits: Vec::new() });
         };
         let state = self.read_state(share).await?;
-        // Nothing fails here: every part has been looked through.
-        let splits = state.serialized_elements().filter_map(Result::ok).map(Bytes::copy_from_slice).collect();
+        let splits = state.serialized_elements().map(|split| split.map(Bytes::copy_from_slice));
+        let splits = splits.collect::<Result<Vec<_>, _>>().map_err(|error| StorageError::Corrupt {
+            path: share.pieces.first().map_or_else(metadata_path, |piece| path_of(&piece.state)),
+            expected: "a list of splits".to_owned(),
+            found: error.to_string(),
+        })?;
         Ok(RestoredSplits { enumerator, schema: Some(state.meta.element), splits })
     }
 
@@ -89,7 +94,7 @@ impl<'s> ShareReader<'s> {
     /// Reads the whole part that a piece is cut from.
     async fn read_part(&mut self, piece: &OperatorStatePiece, strings_each: u64) -> Result<Bytes, StorageError> {
         let OperatorStatePiece { state, offset, length, checksum, part_elements, .. } = piece;
-        let key = state.object().map(|path| (path.clone(), *offset));
+        let key = state.object().map(|path| (path.clone(), *offset, *length));
         if let Some(part) = key.as_ref().and_then(|key| self.parts.get(key)) {
             return Ok(part.clone());
         }
@@ -158,7 +163,11 @@ impl<'s> ShareReader<'s> {
 
 /// Where a state is, for messages: an inline one is in the metadata.
 fn path_of(state: &StateHandle) -> ObjectPath {
-    state.object().cloned().unwrap_or_else(|| ObjectPath::new(["_metadata"]))
+    state.object().cloned().unwrap_or_else(metadata_path)
+}
+
+fn metadata_path() -> ObjectPath {
+    ObjectPath::new(["_metadata"])
 }
 
 fn corrupt(piece: &OperatorStatePiece, found: String) -> StorageError {

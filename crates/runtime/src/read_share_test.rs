@@ -7,8 +7,9 @@ use highwater_checkpoint::{
 };
 use highwater_conformance::{Operation, Recording, RecordingStorage};
 use highwater_state_api::{
-    Attempt, CheckpointStreamFactory, FrozenOperatorState, JobName, KEY_HASH_ID, MaxParallelism, OperatorStateHandle,
-    OperatorStateMeta, OperatorUid, Redistribution,
+    Attempt, BroadcastState, CheckpointStreamFactory, FrozenOperatorState, JobName, KEY_HASH_ID, ListStateDescriptor,
+    MapStateDescriptor, MaxParallelism, OperatorState as LiveState, OperatorStateHandle, OperatorStateMeta,
+    OperatorStateStore, OperatorUid, Redistribution,
 };
 use highwater_state_backend_memory::MemoryCheckpointStorage;
 use pollster::block_on;
@@ -31,6 +32,10 @@ fn written(
     inline_bytes_max: u64,
     lists: &[(OperatorStateMeta, &[&'static str])],
 ) -> OperatorSnapshot {
+    written_frozen(storage, subtask, inline_bytes_max, frozen_lists(lists))
+}
+
+fn frozen_lists(lists: &[(OperatorStateMeta, &[&'static str])]) -> FrozenOperatorState {
     let mut frozen = FrozenOperatorState::default();
     for (meta, elements) in lists {
         frozen.push_serialized(
@@ -38,12 +43,22 @@ fn written(
             elements.iter().map(|element| Bytes::from_static(element.as_bytes())).collect(),
         );
     }
+    frozen
+}
+
+fn written_frozen(
+    storage: &dyn CheckpointStorage,
+    subtask: usize,
+    inline_bytes_max: u64,
+    frozen: FrozenOperatorState,
+) -> OperatorSnapshot {
     let streams = CheckpointStreamFactory::new(storage, ObjectPath::new(["job"]), inline_bytes_max).unwrap();
     let mut stream = streams.create_checkpoint_state_output_stream(&format!("state-{subtask}"));
     let (parts, state) = block_on(async {
         let parts = frozen.write(&mut stream).await.unwrap();
-        (parts, stream.close_and_get_handle().await.unwrap().unwrap())
+        (parts, stream.close_and_get_handle().await.unwrap())
     });
+    let state = state.unwrap_or_else(|| StateHandle::Inline(Bytes::new()));
     OperatorSnapshot { operator: Some(OperatorStateHandle { parts, state }), ..OperatorSnapshot::default() }
 }
 
@@ -57,7 +72,7 @@ fn assigned(subtasks: Vec<OperatorSnapshot>, parallelism: u32) -> Assigned {
         key_hash: KEY_HASH_ID.to_owned(),
         operators: vec![OperatorState { uid: uid(), max_parallelism, subtasks, enumerator: None }],
     };
-    let target = OperatorTarget { uid: uid(), is_stable: true, parallelism, max_parallelism: None };
+    let target = OperatorTarget { uid: uid(), is_stable: true, is_source: false, parallelism, max_parallelism: None };
     redistribute(&metadata, &[target]).unwrap().operators.remove(&uid()).unwrap()
 }
 
@@ -96,6 +111,53 @@ fn a_part_that_several_subtasks_need_is_read_once() {
         let calls = recording.calls();
         assert!(calls.iter().all(|call| call.operation == Operation::ReadRange), "{:?}", recording.lines());
         assert_eq!(calls.len(), if inline_bytes_max == 0 { 4 } else { 0 }, "one for each part");
+    }
+}
+
+/// A broadcast state and its entries.
+type Rules = (&'static str, &'static [(u32, u32)]);
+
+fn rules(state: &mut LiveState, name: &str) -> BroadcastState<u32, u32> {
+    let store: &mut dyn OperatorStateStore = state;
+    store.get_broadcast_state(&MapStateDescriptor::new(name)).unwrap()
+}
+
+/// A state without elements has no bytes: it begins where the next one does.
+#[test]
+fn a_state_without_elements_is_restored_beside_others() {
+    let (one, other): (&[(u32, u32)], &[(u32, u32)]) = (&[(1, 2)], &[(3, 4), (5, 6)]);
+    let cases: [&[Rules]; 4] = [
+        &[("a", &[]), ("b", one)],
+        &[("a", one), ("b", &[]), ("c", other)],
+        &[("a", &[]), ("b", &[]), ("c", one)],
+        &[("a", &[]), ("b", &[])],
+    ];
+    for (case, (inline_bytes_max, parallelism)) in
+        cases.iter().flat_map(|case| [(0, 1), (0, 3), (1_000, 3)].map(|how| (case, how)))
+    {
+        let storage = MemoryCheckpointStorage::new();
+        let mut old = LiveState::new(1);
+        for (name, entries) in *case {
+            rules(&mut old, name).put_all(&mut old, entries.iter().copied()).unwrap();
+        }
+        // An empty list lies before them all.
+        let store: &mut dyn OperatorStateStore = &mut old;
+        store.get_union_list_state(&ListStateDescriptor::<u64>::new("list")).unwrap();
+        let old = written_frozen(&storage, 0, inline_bytes_max, old.freeze().unwrap());
+        let assigned = assigned(vec![old], parallelism);
+        let mut reader = ShareReader::new(&storage);
+        for subtask in &assigned.subtasks {
+            let read = block_on(reader.read_subtask(CheckpointId(1), subtask, false)).unwrap();
+            let mut restored = LiveState::new(2);
+            for state in read.operator {
+                restored.restore(state.meta, state.elements).unwrap();
+            }
+            for (name, entries) in *case {
+                let mut found = rules(&mut restored, name).entries(&mut restored).unwrap();
+                found.sort_unstable();
+                assert_eq!(found, *entries, "{name} of {case:?} at parallelism {parallelism}");
+            }
+        }
     }
 }
 

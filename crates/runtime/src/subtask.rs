@@ -383,7 +383,6 @@ impl Subtask {
                 Ok(())
             }
             Err(FreezeError::Decline(error)) => {
-                self.checkpoints.snapshot_failed(checkpoint);
                 let message = crate::error::chain_of(&error);
                 self.decline(checkpoint, CheckpointFailure::new(CheckpointFailureReason::Declined, message));
                 Ok(())

@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
-use highwater_state_api::BoxedError;
-use highwater_state_api::{MaxParallelism, RowSettings};
+use highwater_state_api::{BoxedError, FunctionSnapshotContext, MaxParallelism, RowSettings};
 use highwater_state_kit::HeapStateBackend;
 use highwater_stream_api::{Collector, ProcessContext, ProcessFunction};
 
@@ -13,6 +12,7 @@ use super::*;
 use crate::batch::{Batch, downcast};
 use crate::channel::{ChannelReceiver, ChannelSender, channel};
 use crate::control::{ControlSender, control_lane};
+use crate::operator::Operator;
 use crate::operators::ProcessOperator;
 use crate::output::RoundRobinOutput;
 
@@ -87,15 +87,26 @@ impl Fixture {
     }
 
     fn with_mode(mode: CheckpointingMode, inputs: usize, output_bytes_max: usize) -> Self {
-        let waker = || Waker::noop().clone();
         let log = Log::default();
+        let operator = ProcessOperator::new(LoggingFunction(log.clone()));
+        Self::with_chain(mode, inputs, output_bytes_max, log, vec![("operator", Box::new(operator))])
+    }
+
+    /// A subtask with these operators.
+    fn with_chain(
+        mode: CheckpointingMode,
+        inputs: usize,
+        output_bytes_max: usize,
+        log: Log,
+        operators: Vec<(&str, Box<dyn Operator>)>,
+    ) -> Self {
+        let waker = || Waker::noop().clone();
         let (inputs, receivers): (Vec<_>, Vec<_>) = (0..inputs).map(|_| channel(1 << 20, waker(), waker())).unzip();
         let (send, output) = channel(output_bytes_max, waker(), waker());
         let (control, control_receiver) = control_lane(waker());
         let job = JobName::new("job").unwrap();
-        let uid = OperatorUid::new("operator").unwrap();
         let id = SubtaskId { task: 1, subtask: 0 };
-        let operator = ProcessOperator::new(LoggingFunction(log.clone()));
+        let operators = operators.into_iter().map(|(uid, operator)| (OperatorUid::new(uid).unwrap(), operator));
         let mut subtask = Subtask::new(SubtaskParts {
             job: job.clone(),
             attempt: Attempt(1),
@@ -103,7 +114,7 @@ impl Fixture {
             restored: None,
             mode,
             gate: Gate::new(receivers),
-            chain: Chain::new(vec![(uid.clone(), Box::new(operator))]),
+            chain: Chain::new(operators.collect()),
             outputs: Outputs::new(vec![Box::new(RoundRobinOutput::new(vec![send]))]),
             control: control_receiver,
             reports: Box::new(LoggingReports(log.clone())),
@@ -111,10 +122,10 @@ impl Fixture {
             waker: waker(),
             metrics: Arc::default(),
         });
-        let context = OperatorContext {
-            job,
+        let context = |uid: &OperatorUid| OperatorContext {
+            job: job.clone(),
             attempt: Attempt(1),
-            uid,
+            uid: uid.clone(),
             subtask: 0,
             parallelism: 1,
             max_parallelism: MaxParallelism::new(8).unwrap(),
@@ -124,7 +135,7 @@ impl Fixture {
             restored_checkpoint: None,
             restored: None,
         };
-        subtask.open(|_| context.clone()).unwrap();
+        subtask.open(context).unwrap();
         Self { subtask, inputs, output, control, log }
     }
 
@@ -273,6 +284,70 @@ fn whoever_hears_of_an_abort_hears_of_the_newest_complete_checkpoint_first() {
     assert_eq!(fixture.run().0, ["complete 1", "aborted 2"]);
     fixture.control.send(aborted(3, 1));
     assert_eq!(fixture.run().0, [""; 0], "what was heard is not repeated");
+}
+
+/// Notes its snapshots and what it hears of them, and declines checkpoint 1 if it is to.
+struct Noting {
+    name: &'static str,
+    declines: bool,
+    log: Log,
+}
+
+impl Noting {
+    fn note(&self, what: &str, checkpoint: CheckpointId) {
+        self.log.lock().unwrap().push(format!("{} {what} {checkpoint}", self.name));
+    }
+}
+
+impl ProcessFunction<u64> for Noting {
+    type Out = u64;
+
+    fn process(&mut self, _: u64, _: &mut ProcessContext<'_>, _: &mut Collector<u64>) -> Result<(), BoxedError> {
+        Ok(())
+    }
+
+    fn snapshot_state(&mut self, cx: &mut dyn FunctionSnapshotContext) -> Result<(), BoxedError> {
+        if self.declines && cx.checkpoint() == CheckpointId(1) {
+            return Err("not now".into());
+        }
+        self.note("snapshots", cx.checkpoint());
+        Ok(())
+    }
+
+    fn notify_checkpoint_complete(&mut self, checkpoint: CheckpointId) -> Result<(), BoxedError> {
+        self.note("hears of the end of", checkpoint);
+        Ok(())
+    }
+
+    fn notify_checkpoint_aborted(&mut self, checkpoint: CheckpointId) -> Result<(), BoxedError> {
+        self.note("hears of the abort of", checkpoint);
+        Ok(())
+    }
+}
+
+/// Those before it have taken their snapshots, and keep what goes with them until they hear of it.
+#[test]
+fn a_chain_hears_of_the_abort_of_a_checkpoint_that_one_of_its_operators_has_declined() {
+    let heard = |end: &[Control]| {
+        let log = Log::default();
+        let noting = |name, declines| -> (&str, Box<dyn Operator>) {
+            (name, Box::new(ProcessOperator::new(Noting { name, declines, log: log.clone() })))
+        };
+        let operators = vec![noting("first", false), noting("second", true)];
+        let mut fixture = Fixture::with_chain(CheckpointingMode::ExactlyOnce, 1, 1 << 20, log.clone(), operators);
+        fixture.barrier(0, 1);
+        assert_eq!(fixture.run().0, ["running", "first snapshots 1", "declined 1 SnapshotFailed"]);
+        fixture.barrier(0, 2);
+        assert_eq!(fixture.run().0, ["first snapshots 2", "second snapshots 2", "snapshot 2"]);
+        end.iter().for_each(|message| fixture.control.send(message.clone()));
+        fixture.run().0
+    };
+    let aborted = ["first hears of the abort of 1", "second hears of the abort of 1"];
+    let abort = || Control::Aborted { checkpoint: CheckpointId(1), latest_complete: None };
+    assert_eq!(heard(&[abort(), abort()]), aborted);
+    // The notification may be lost: the end of a later one stands for it.
+    let completed = ["first hears of the end of 2", "second hears of the end of 2"];
+    assert_eq!(heard(&[Control::Complete(CheckpointId(2))]), [aborted, completed].concat());
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Streams into the checkpoint storage: what is small stays in the handle, what is larger becomes an object.
 
+use std::io;
+
 use bytes::Bytes;
 
 use crate::{CheckpointStorage, ObjectPath, StateHandle, StateUpload, StorageError};
@@ -51,6 +53,7 @@ impl<'s> CheckpointStreamFactory<'s> {
             upload: None,
             buffer: Vec::new(),
             position: 0,
+            is_broken: false,
         }
     }
 }
@@ -65,6 +68,8 @@ pub struct CheckpointStateOutputStream<'s> {
     /// Written and not yet given to the storage.
     buffer: Vec<u8>,
     position: u64,
+    /// A write has not come to its end: nobody knows which bytes are missing.
+    is_broken: bool,
 }
 
 impl CheckpointStateOutputStream<'_> {
@@ -73,8 +78,17 @@ impl CheckpointStateOutputStream<'_> {
         self.position
     }
 
-    /// Appends bytes. After an error the stream is to be dropped.
+    /// Appends bytes. After an error, or when the future was dropped before its end, every later call is an error: bytes
+    /// are missing.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), StorageError> {
+        self.check_whole("write")?;
+        self.is_broken = true;
+        self.append(bytes).await?;
+        self.is_broken = false;
+        Ok(())
+    }
+
+    async fn append(&mut self, bytes: Bytes) -> Result<(), StorageError> {
         self.position += bytes.len() as u64;
         if bytes.len() >= WRITE_BUFFER_BYTES && self.buffer.len() + bytes.len() > self.inline_bytes_max {
             self.flush().await?;
@@ -90,6 +104,7 @@ impl CheckpointStateOutputStream<'_> {
     /// Ends the stream and returns what it became: `None` when nothing was written, otherwise a handle. When it names an
     /// object, the object is durable. On an error there may or may not be an object.
     pub async fn close_and_get_handle(mut self) -> Result<Option<StateHandle>, StorageError> {
+        self.check_whole("close")?;
         if self.position == 0 {
             return Ok(None);
         }
@@ -101,6 +116,14 @@ impl CheckpointStateOutputStream<'_> {
             Some(upload) => upload.finish().await.map(Some),
             None => unreachable!("more was written than an inline handle takes, so that there is an upload"),
         }
+    }
+
+    fn check_whole(&self, operation: &'static str) -> Result<(), StorageError> {
+        if !self.is_broken {
+            return Ok(());
+        }
+        let cause = io::Error::other("an earlier write of this stream has failed, so that bytes are missing");
+        Err(StorageError::unavailable(operation, &self.path, cause))
     }
 
     async fn upload(&mut self) -> Result<&mut dyn StateUpload, StorageError> {

@@ -80,6 +80,9 @@ pub enum StateError {
         /// The operator.
         operator: String,
     },
+    /// A raw stream was used in a way that it cannot be.
+    #[error(transparent)]
+    RawStream(#[from] crate::RawStreamError),
     /// An operator was given state that it cannot take: another kind of operator had its uid.
     #[error("the checkpoint has state under this uid that the operator cannot take: {}; was the uid another operator's?", states.join(", "))]
     NotTaken {

@@ -32,7 +32,8 @@ pub trait CheckpointListener {
         Ok(())
     }
 
-    /// A checkpoint of which this subtask has a snapshot will never complete.
+    /// A checkpoint that this subtask has begun will never complete. Where a function has declined it, those before it in
+    /// the chain have taken a snapshot, and those behind it have not.
     fn notify_checkpoint_aborted(&mut self, _checkpoint: CheckpointId) -> Result<(), BoxedError> {
         Ok(())
     }
@@ -64,12 +65,14 @@ pub trait FunctionInitializationContext: OperatorCx {
     }
 
     /// The partitions of raw operator state that this subtask is restored with, in order. As long as nobody asks for
-    /// them they go into every snapshot unchanged; from then on they are the function's to write again.
+    /// them they go into every snapshot unchanged, and the function cannot write any; from then on they are the function's
+    /// to write again. A second call returns none.
     fn raw_operator_state_inputs(&mut self) -> Vec<StatePartitionStreamProvider>;
 
     /// The raw keyed state of the key groups of this subtask, in ascending order; groups without any are left out.
-    /// As long as nobody asks for it, it goes into every snapshot unchanged; from then on it is the function's to write
-    /// again. Fails with [`StateError::NotKeyed`] where the stream has no key.
+    /// As long as nobody asks for it, it goes into every snapshot unchanged, and the function cannot write any; from then on
+    /// it is the function's to write again. A second call returns none. Fails with [`StateError::NotKeyed`] where the stream
+    /// has no key.
     fn raw_keyed_state_inputs(&mut self) -> Result<Vec<KeyGroupStatePartitionStreamProvider>, StateError>;
 }
 
@@ -82,11 +85,19 @@ pub trait FunctionSnapshotContext: OperatorCx {
     /// for all subtasks.
     fn checkpoint_timestamp_ms(&self) -> u64;
 
-    /// The stream for raw operator state. Made at the first call; every call in one snapshot gives the same one.
-    fn raw_operator_state_output(&mut self) -> &mut OperatorStateCheckpointOutputStream;
+    /// The stream for raw operator state. Made at the first call; every call in one snapshot gives the same one. What is
+    /// written is held in memory until the asynchronous half of the snapshot has stored it.
+    ///
+    /// Fails with [`RawStreamError::NotRead`](crate::RawStreamError::NotRead) when partitions are restored that the function
+    /// has not asked for: they would be lost.
+    fn raw_operator_state_output(&mut self) -> Result<&mut OperatorStateCheckpointOutputStream, StateError>;
 
-    /// The stream for raw keyed state. Made at the first call; every call in one snapshot gives the same one. Fails with
-    /// [`StateError::NotKeyed`] where the stream has no key.
+    /// The stream for raw keyed state. Made at the first call; every call in one snapshot gives the same one. What is
+    /// written is held in memory until the asynchronous half of the snapshot has stored it.
+    ///
+    /// Fails with [`StateError::NotKeyed`] where the stream has no key, and with
+    /// [`RawStreamError::NotRead`](crate::RawStreamError::NotRead) when raw keyed state is restored that the function has not
+    /// asked for.
     fn raw_keyed_state_output(&mut self) -> Result<&mut KeyedStateCheckpointOutputStream, StateError>;
 }
 

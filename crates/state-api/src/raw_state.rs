@@ -23,7 +23,15 @@ pub fn raw_operator_state_meta() -> OperatorStateMeta {
 
 /// A raw stream was used in a way that it cannot be. A mistake in the program; nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RawStreamError {
+    /// The stream was to be written although what is restored of it was never asked for. That would be gone, or come back
+    /// in the next snapshot that writes nothing.
+    #[error("{what} is restored and was not read: what is written would take its place; read it in `initialize_state`")]
+    NotRead {
+        /// Raw operator state or raw keyed state.
+        what: &'static str,
+    },
     /// Bytes were written before a key group was started.
     #[error("raw keyed state was written before a key group was started")]
     NoKeyGroup,

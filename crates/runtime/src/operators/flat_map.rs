@@ -7,7 +7,7 @@ use highwater_stream_api::{BoxedError, Collector, Data, Timestamp};
 
 use super::input::Input;
 use super::progress::Progress;
-use super::refuse_other_state;
+use super::{Takes, refuse_other_state};
 use crate::TaskError;
 use crate::batch::{AnyBatch, Batch};
 use crate::channel::Barrier;
@@ -49,7 +49,7 @@ where
     F: FnMut(In, &mut Collector<Out>) -> Result<(), BoxedError> + Send + 'static,
 {
     fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError> {
-        refuse_other_state(cx.restored.as_ref(), None, false).map_err(TaskError::state(&cx.uid))?;
+        refuse_other_state(cx.restored.as_ref(), Takes::Nothing).map_err(TaskError::state(&cx.uid))?;
         self.progress.restore(cx.restored.as_ref());
         self.uid = Some(cx.uid);
         Ok(())

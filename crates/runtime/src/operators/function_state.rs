@@ -7,13 +7,17 @@ use highwater_state_api::{
     FunctionInitializationContext, FunctionSnapshotContext, KeyGroup, KeyGroupRange,
     KeyGroupStatePartitionStreamProvider, KeyedState, KeyedStateCheckpointOutputStream, KeyedStateStore,
     OperatorBackendParameters, OperatorCx, OperatorState, OperatorStateCheckpointOutputStream, OperatorUid,
-    RestoredElements, SnapshotRequest, StateError, StatePartitionStreamProvider, UnkeyedStateStore, operator_state,
-    raw_operator_state_meta,
+    RAW_OPERATOR_STATE, RawStreamError, RestoredElements, SnapshotRequest, StateError, StatePartitionStreamProvider,
+    UnkeyedStateStore, operator_state, raw_operator_state_meta,
 };
 
 use crate::TaskError;
 use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, OperatorContext, RestoredOperatorState};
+
+/// What the two kinds of raw state are called in messages.
+const RAW_OPERATOR: &str = "raw operator state";
+pub(super) const RAW_KEYED: &str = "raw keyed state";
 
 /// The state of one operator subtask with a function, apart from keyed state.
 pub(crate) struct FunctionState {
@@ -52,8 +56,9 @@ impl FunctionState {
         if let Some(restored) = cx.restored.take() {
             raw.key_groups = restored.raw_keyed;
             for RestoredOperatorState { meta, elements } in restored.operator {
-                let taken = if meta == raw_operator_state_meta() {
-                    partitions(&elements).map(|partitions| raw.partitions = partitions)
+                let taken = if meta.name == RAW_OPERATOR_STATE && !meta.is_broadcast() {
+                    let usable = meta.check_usable_as(&raw_operator_state_meta());
+                    usable.and_then(|()| partitions(&elements)).map(|partitions| raw.partitions = partitions)
                 } else {
                     operator.restore(meta, elements)
                 };
@@ -100,6 +105,7 @@ impl FunctionState {
             key_groups: keyed.is_some().then_some(range),
             raw_operator: None,
             raw_keyed: None,
+            restored: &self.raw,
         };
         function
             .snapshot_state(&mut context)
@@ -204,7 +210,7 @@ impl FunctionInitializationContext for Initialization<'_> {
 
     fn raw_keyed_state_inputs(&mut self) -> Result<Vec<KeyGroupStatePartitionStreamProvider>, StateError> {
         if self.keyed.is_none() {
-            return Err(not_keyed("raw keyed state", self.uid));
+            return Err(not_keyed(RAW_KEYED, self.uid));
         }
         let groups = std::mem::take(&mut self.raw.key_groups).into_iter();
         Ok(groups.map(|(group, content)| KeyGroupStatePartitionStreamProvider::new(group, content)).collect())
@@ -219,6 +225,8 @@ struct Snapshot<'a> {
     key_groups: Option<KeyGroupRange>,
     raw_operator: Option<OperatorStateCheckpointOutputStream>,
     raw_keyed: Option<KeyedStateCheckpointOutputStream>,
+    /// What the function has not asked for.
+    restored: &'a RestoredRaw,
 }
 
 impl OperatorCx for Snapshot<'_> {
@@ -236,12 +244,22 @@ impl FunctionSnapshotContext for Snapshot<'_> {
         self.barrier.triggered_at_ms
     }
 
-    fn raw_operator_state_output(&mut self) -> &mut OperatorStateCheckpointOutputStream {
-        self.raw_operator.get_or_insert_default()
+    fn raw_operator_state_output(&mut self) -> Result<&mut OperatorStateCheckpointOutputStream, StateError> {
+        if !self.restored.partitions.is_empty() {
+            return Err(RawStreamError::NotRead { what: RAW_OPERATOR }.into());
+        }
+        Ok(self.raw_operator.get_or_insert_default())
     }
 
     fn raw_keyed_state_output(&mut self) -> Result<&mut KeyedStateCheckpointOutputStream, StateError> {
-        let range = self.key_groups.ok_or_else(|| not_keyed("raw keyed state", self.uid))?;
+        let range = self.key_groups.ok_or_else(|| not_keyed(RAW_KEYED, self.uid))?;
+        if !self.restored.key_groups.is_empty() {
+            return Err(RawStreamError::NotRead { what: RAW_KEYED }.into());
+        }
         Ok(self.raw_keyed.get_or_insert_with(|| KeyedStateCheckpointOutputStream::new(range)))
     }
 }
+
+#[cfg(test)]
+#[path = "function_state_test.rs"]
+mod function_state_test;

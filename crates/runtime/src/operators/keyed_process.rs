@@ -13,6 +13,7 @@ use super::function_state::FunctionState;
 use super::input::Input;
 use super::progress::Progress;
 use super::timers::EventTimeTimers;
+use super::{Takes, refuse_other_state};
 use crate::TaskError;
 use crate::batch::AnyBatch;
 use crate::channel::Barrier;
@@ -88,6 +89,7 @@ where
     F: KeyedProcessFunction<S::Key, In>,
 {
     fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError> {
+        refuse_other_state(cx.restored.as_ref(), Takes::KeyedFunctionState).map_err(TaskError::state(&cx.uid))?;
         let (mut state, timers) = Self::open_state(&cx)
             .and_then(|mut state| EventTimeTimers::open(&mut state).map(|timers| (state, timers)))
             .map_err(TaskError::state(&cx.uid))?;

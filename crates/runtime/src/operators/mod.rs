@@ -21,6 +21,7 @@ pub use timestamps::TimestampsOperator;
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use highwater_checkpoint::READER_SPLITS;
 use highwater_state_api::{
     BincodeSerializer, FrozenOperatorState, OperatorStateMeta, Redistribution, Schema, Serializer, State, StateError,
 };
@@ -57,21 +58,44 @@ pub(crate) fn frozen_list<T: State>(
     Ok(frozen)
 }
 
-/// Refuses restored state that an operator has no use for: it would go out of the next checkpoint without a word. The
-/// operator takes the list `own`, if it keeps one, and everything that is not keyed if it `has_function`.
-pub(crate) fn refuse_other_state(
-    restored: Option<&RestoredOperator>,
-    own: Option<&str>,
-    has_function: bool,
-) -> Result<(), StateError> {
+/// Which restored state an operator can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// None.
+    Nothing,
+    /// A list that it keeps by itself.
+    List(&'static str),
+    /// What a function without a key may ask for.
+    FunctionState,
+    /// What a function with a key may ask for.
+    KeyedFunctionState,
+}
+
+/// The lists that connectors keep by themselves. No function can ask for them, and what is in them is no state of a
+/// function: a transaction that nobody commits is lost.
+const CONNECTOR_LISTS: [&str; 2] = [READER_SPLITS, sink::TRANSACTIONS_STATE];
+
+impl Takes {
+    fn takes(self, state: &RestoredOperatorState) -> bool {
+        let (name, is_list) = (state.meta.name.as_str(), !state.meta.is_broadcast());
+        match self {
+            Self::Nothing => false,
+            Self::List(own) => is_list && name == own,
+            Self::FunctionState | Self::KeyedFunctionState => !(is_list && CONNECTOR_LISTS.contains(&name)),
+        }
+    }
+}
+
+/// Refuses restored state that an operator has no use for: it would go out of the next checkpoint without a word, or be
+/// carried on and never used.
+pub(crate) fn refuse_other_state(restored: Option<&RestoredOperator>, takes: Takes) -> Result<(), StateError> {
     let Some(restored) = restored else { return Ok(()) };
+    let has_elements = |state: &&RestoredOperatorState| state.elements.iter().any(|elements| elements.elements > 0);
+    let operator = restored.operator.iter().filter(has_elements).filter(|state| !takes.takes(state));
+    let operator = operator.map(|state| state.meta.name.clone());
     let keyed = restored.keyed.iter().flat_map(|keyed| &keyed.tables).map(|table| table.name.clone());
-    let is_other = |state: &&RestoredOperatorState| {
-        !state.elements.is_empty() && (state.meta.is_broadcast() || Some(state.meta.name.as_str()) != own)
-    };
-    let operator = restored.operator.iter().filter(is_other).map(|state| state.meta.name.clone());
-    let raw = (!restored.raw_keyed.is_empty()).then(|| "raw keyed state".to_owned());
-    let not_keyed = operator.chain(raw).filter(|_| !has_function);
-    let states: BTreeSet<String> = keyed.chain(not_keyed).collect();
+    let raw_keyed = (!restored.raw_keyed.is_empty()).then(|| function_state::RAW_KEYED.to_owned());
+    let keyed = keyed.chain(raw_keyed).filter(|_| takes != Takes::KeyedFunctionState);
+    let states: BTreeSet<String> = operator.chain(keyed).collect();
     if states.is_empty() { Ok(()) } else { Err(StateError::NotTaken { states: states.into_iter().collect() }) }
 }

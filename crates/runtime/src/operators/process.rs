@@ -9,7 +9,7 @@ use super::flat_map::take_batch;
 use super::function_state::FunctionState;
 use super::input::Input;
 use super::progress::Progress;
-use super::refuse_other_state;
+use super::{Takes, refuse_other_state};
 use crate::TaskError;
 use crate::batch::AnyBatch;
 use crate::channel::Barrier;
@@ -39,7 +39,7 @@ impl<In: Data, F: ProcessFunction<In>> ProcessOperator<In, F> {
 
 impl<In: Data, F: ProcessFunction<In>> Operator for ProcessOperator<In, F> {
     fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError> {
-        refuse_other_state(cx.restored.as_ref(), None, true).map_err(TaskError::state(&cx.uid))?;
+        refuse_other_state(cx.restored.as_ref(), Takes::FunctionState).map_err(TaskError::state(&cx.uid))?;
         self.progress.restore(cx.restored.as_ref());
         self.state = Some(FunctionState::open(cx, &mut ProcessHooks::new(&mut self.function), None)?);
         Ok(())

@@ -9,14 +9,14 @@ use highwater_stream_api::{CommitError, Sink, SinkContext, SinkWriter, Timestamp
 
 use super::input::Input;
 use super::progress::Progress;
-use super::{connector_list, frozen_list, refuse_other_state};
+use super::{Takes, connector_list, frozen_list, refuse_other_state};
 use crate::batch::AnyBatch;
 use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
 use crate::{TaskError, failpoint};
 
 /// Name of the list that holds the prepared transactions.
-const TRANSACTIONS_STATE: &str = "_sink_transactions";
+pub(super) const TRANSACTIONS_STATE: &str = "_sink_transactions";
 
 /// Writes records through a sink's writer and commits its transactions when their checkpoints are complete.
 pub struct SinkOperator<S: Sink> {
@@ -69,7 +69,7 @@ impl<S: Sink> SinkOperator<S> {
 
 impl<S: Sink> Operator for SinkOperator<S> {
     fn open(&mut self, mut cx: OperatorContext) -> Result<(), TaskError> {
-        refuse_other_state(cx.restored.as_ref(), Some(TRANSACTIONS_STATE), false).map_err(TaskError::state(&cx.uid))?;
+        refuse_other_state(cx.restored.as_ref(), Takes::List(TRANSACTIONS_STATE)).map_err(TaskError::state(&cx.uid))?;
         let mut ledger = CommitLedger::new();
         if let Some(restored) = cx.restored.take() {
             self.progress.restore(Some(&restored));

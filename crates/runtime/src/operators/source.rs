@@ -8,7 +8,7 @@ use highwater_stream_api::{Collector, Data, PollContext, Polled, SourceReader, T
 
 use super::flat_map::{opened, take_batch};
 use super::progress::Progress;
-use super::{frozen_list, refuse_other_state};
+use super::{Takes, frozen_list, refuse_other_state};
 use crate::TaskError;
 use crate::batch::{AnyBatch, estimate_record_bytes};
 use crate::channel::Barrier;
@@ -61,7 +61,7 @@ where
 {
     /// Restored splits are not taken here: they went back to the enumerator, which hands them out anew.
     fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError> {
-        refuse_other_state(cx.restored.as_ref(), None, false).map_err(TaskError::state(&cx.uid))?;
+        refuse_other_state(cx.restored.as_ref(), Takes::Nothing).map_err(TaskError::state(&cx.uid))?;
         self.progress.restore(cx.restored.as_ref());
         self.uid = Some(cx.uid);
         Ok(())

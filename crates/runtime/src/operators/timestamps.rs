@@ -7,7 +7,7 @@ use highwater_stream_api::{Collector, Data, Timestamp, WatermarkStrategy};
 use super::flat_map::take_batch;
 use super::input::Input;
 use super::progress::Progress;
-use super::refuse_other_state;
+use super::{Takes, refuse_other_state};
 use crate::TaskError;
 use crate::batch::AnyBatch;
 use crate::channel::Barrier;
@@ -39,7 +39,7 @@ impl<T: Data, F: Fn(&T) -> i64 + Send + 'static> TimestampsOperator<T, F> {
 
 impl<T: Data, F: Fn(&T) -> i64 + Send + 'static> Operator for TimestampsOperator<T, F> {
     fn open(&mut self, cx: OperatorContext) -> Result<(), TaskError> {
-        refuse_other_state(cx.restored.as_ref(), None, false).map_err(TaskError::state(&cx.uid))?;
+        refuse_other_state(cx.restored.as_ref(), Takes::Nothing).map_err(TaskError::state(&cx.uid))?;
         self.progress.restore(cx.restored.as_ref());
         Ok(())
     }

@@ -154,15 +154,19 @@ impl TableMeta {
         if self.namespace != requested.namespace {
             return other("namespace", &self.namespace, &requested.namespace);
         }
-        match (&self.map_key, &requested.map_key) {
-            (Some(existing), Some(requested)) if existing != requested => return other("map key", existing, requested),
-            _ => {}
+        if self.map_key != requested.map_key {
+            return other("map key", &or_none(&self.map_key), &or_none(&requested.map_key));
         }
         if self.value != requested.value {
             return other("value", &self.value, &requested.value);
         }
         Ok(())
     }
+}
+
+/// The schema of map keys, as an error shows it where there are none, too.
+pub(crate) fn or_none(map_key: &Option<Schema>) -> Schema {
+    map_key.clone().unwrap_or_else(|| Schema::Opaque { name: "none".to_owned(), version: 0 })
 }
 
 /// What a store needs to know of a descriptor, whatever its type. Implemented by the descriptors of this crate.

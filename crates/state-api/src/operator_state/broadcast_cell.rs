@@ -64,8 +64,7 @@ impl<K: Key, V: State> BroadcastCell<K, V> {
 
     /// An entry counts as one value: when it is checked, its key is too.
     fn check(&self, checks: &mut Checks, key: &K, value: &V) -> Result<(), StateError> {
-        let mut of_key = *checks;
-        of_key.check(&self.name, &*self.key_serializer, key)?;
+        checks.check_key(&self.name, &*self.key_serializer, key)?;
         checks.check(&self.name, &*self.value_serializer, value)
     }
 
@@ -94,8 +93,8 @@ fn failed(state: &str) -> impl FnOnce(SerializerError) -> StateError {
 }
 
 impl<K: Key, V: State> Cell for BroadcastCell<K, V> {
-    fn load(&mut self, content: &[u8]) -> Result<(), StateError> {
-        let mut strings = elements(content);
+    fn load(&mut self, content: &[u8]) -> Result<u64, StateError> {
+        let (mut strings, mut count) = (elements(content), 0);
         while let Some(key) = strings.next() {
             let key = self.key_serializer.deserialize(key?).map_err(failed(&self.name))?;
             let value = strings.next().unwrap_or_else(|| {
@@ -106,8 +105,9 @@ impl<K: Key, V: State> Cell for BroadcastCell<K, V> {
                 return Err(StateError::Damaged(format!("state {:?}: a key is there twice", self.name)));
             }
             self.set(key, value);
+            count += 1;
         }
-        Ok(())
+        Ok(count)
     }
 
     fn freeze(&mut self) -> (u64, Box<dyn FrozenElements>) {
@@ -147,6 +147,11 @@ impl<K: Key, V: State> FrozenElements for FrozenEntries<K, V> {
             }
             // Equal states have equal bytes, in whatever order their entries were put.
             self.serialized.sort_unstable_by(|one, other| other.cmp(one));
+            // Not every key was checked, and what is written here could not be read.
+            if self.serialized.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+                let reason = "two keys are written as the same bytes".to_owned();
+                return Err(StateError::NotRoundTrip { state: self.name.clone(), reason });
+            }
         }
         let start = out.len();
         while out.len() - start < bytes_max {

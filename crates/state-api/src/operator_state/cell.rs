@@ -6,8 +6,8 @@ use crate::StateError;
 
 /// The elements of one registered state.
 pub trait Cell: Any + Send {
-    /// Takes restored elements, after those it has.
-    fn load(&mut self, content: &[u8]) -> Result<(), StateError>;
+    /// Takes restored elements, after those it has. Returns how many these are.
+    fn load(&mut self, content: &[u8]) -> Result<u64, StateError>;
 
     /// Freezes the elements as they are; also how many there are.
     fn freeze(&mut self) -> (u64, Box<dyn FrozenElements>);

@@ -1,6 +1,6 @@
 //! Which values of operator state are checked before they are stored.
 
-use crate::rows::round_trip::{RoundTrip, check_round_trip};
+use crate::rows::round_trip::{RoundTrip, check_map_key, check_round_trip};
 use crate::{Serializer, StateError};
 
 /// Counts the values that were written to one state.
@@ -22,5 +22,15 @@ impl Checks {
         }
         self.values.count();
         Ok(())
+    }
+
+    /// Checks a map key if it is the turn of the value that it belongs to; that is to be checked next.
+    pub(super) fn check_key<K: PartialEq>(
+        &self,
+        state: &str,
+        serializer: &dyn Serializer<K>,
+        key: &K,
+    ) -> Result<(), StateError> {
+        if self.values.is_due_or_early() { check_map_key(state, serializer, key) } else { Ok(()) }
     }
 }

@@ -30,7 +30,13 @@ impl FrozenOperatorState {
     }
 
     /// Adds a list whose elements are serialised already: for operators that keep no [`OperatorState`](super::OperatorState).
+    ///
+    /// # Panics
+    /// When it is no list, and when there is a list of its name.
     pub fn push_serialized(&mut self, meta: OperatorStateMeta, elements: Vec<Bytes>) {
+        assert!(!meta.is_broadcast() && meta.map_key.is_none(), "{} {:?} is no list", meta.redistribution, meta.name);
+        let is_it = |state: &FrozenOperatorStatePart| !state.meta.is_broadcast() && state.meta.name == meta.name;
+        assert!(!self.states.iter().any(is_it), "there are two lists with the name {:?}", meta.name);
         let count = elements.len() as u64;
         self.push(meta, count, Box::new(Serialized(elements.into_iter())));
     }

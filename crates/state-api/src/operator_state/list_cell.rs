@@ -67,14 +67,15 @@ impl<T: State> ListCell<T> {
 }
 
 impl<T: State> Cell for ListCell<T> {
-    fn load(&mut self, content: &[u8]) -> Result<(), StateError> {
+    fn load(&mut self, content: &[u8]) -> Result<u64, StateError> {
         let read = |element: Result<&[u8], StateError>| {
             let element = self.serializer.deserialize(element?);
             element.map_err(|source| StateError::Serializer { state: self.name.clone(), source })
         };
         let elements: Vec<T> = elements(content).map(read).collect::<Result<_, _>>()?;
+        let count = elements.len() as u64;
         self.list.extend(elements);
-        Ok(())
+        Ok(count)
     }
 
     fn freeze(&mut self) -> (u64, Box<dyn FrozenElements>) {

@@ -90,7 +90,8 @@ impl OperatorState {
     /// of those of which it gets no element.
     ///
     /// Before any state is registered. Elements are decoded when their state is registered; states that never are go into
-    /// every later snapshot unchanged. Fails when the state is known already, and when a broadcast state is not whole.
+    /// every later snapshot unchanged. Fails when the state is known already, when there is more than one copy of a broadcast
+    /// state, and with [`StateError::ReservedName`] for the partitions of raw state, which are no state of this store.
     ///
     /// # Panics
     /// When a state is registered already.
@@ -99,6 +100,9 @@ impl OperatorState {
             self.states.iter().all(|state| state.cell.is_none()),
             "state is restored before the first state is registered"
         );
+        if is_raw(&meta) {
+            return Err(StateError::ReservedName { name: meta.name });
+        }
         if self.find(&meta).is_some() {
             return Err(StateError::Damaged(format!("{} {:?} is in a snapshot twice", meta.redistribution, meta.name)));
         }
@@ -168,13 +172,27 @@ impl OperatorState {
     }
 }
 
+/// Whether it is the list that stands for the raw operator stream in snapshots.
+fn is_raw(meta: &OperatorStateMeta) -> bool {
+    meta.name == RAW_OPERATOR_STATE && !meta.is_broadcast()
+}
+
+/// Decodes restored elements into a cell. As many as there are said to be: a snapshot of them as bytes would go by that.
+fn load(cell: &mut dyn Cell, state: &str, restored: &RestoredElements) -> Result<(), StateError> {
+    let (expected, found) = (restored.elements, cell.load(&restored.content)?);
+    if expected == found {
+        return Ok(());
+    }
+    Err(StateError::Damaged(format!("state {state:?}: {found} elements are restored where there should be {expected}")))
+}
+
 impl OperatorStateStore for OperatorState {
     fn register(&mut self, descriptor: &dyn AnyOperatorStateDescriptor) -> Result<Slot, StateError> {
         let meta = descriptor.meta()?;
         if meta.name.trim().is_empty() {
             return Err(StateError::BlankName { name: meta.name });
         }
-        if meta.name == RAW_OPERATOR_STATE && !meta.is_broadcast() {
+        if is_raw(&meta) {
             return Err(StateError::ReservedName { name: meta.name });
         }
         let mut cell = descriptor.cell(self.hash_seed);
@@ -189,7 +207,7 @@ impl OperatorStateStore for OperatorState {
                     }
                     Some(_) => {}
                     None => {
-                        known.unread.iter().try_for_each(|elements| cell.load(&elements.content))?;
+                        known.unread.iter().try_for_each(|elements| load(&mut *cell, &meta.name, elements))?;
                         known.cell = Some(cell);
                         known.unread = Vec::new();
                     }

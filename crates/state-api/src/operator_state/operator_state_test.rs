@@ -262,6 +262,49 @@ fn what_fails_changes_nothing() {
     assert_eq!(rules.entries(&mut state).unwrap(), [(1, good(1))]);
 }
 
+/// A number that is read as zero, however it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct ReadAsZero(u32);
+
+impl Serialize for ReadAsZero {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_newtype_struct("ReadAsZero", &0u32)
+    }
+}
+
+impl<'de> Deserialize<'de> for ReadAsZero {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u32::deserialize(deserializer).map(Self)
+    }
+}
+
+#[test]
+fn a_broadcast_key_that_is_read_as_another_one_is_refused() {
+    let mut state = state();
+    let descriptor = MapStateDescriptor::<ReadAsZero, u32>::new("rules");
+    let rules = store(&mut state).get_broadcast_state(&descriptor).unwrap();
+    rules.put(&mut state, ReadAsZero(0), 1).unwrap();
+    let errors =
+        [rules.put(&mut state, ReadAsZero(1), 2), rules.put_all(&mut state, [(ReadAsZero(0), 3), (ReadAsZero(1), 4)])];
+    for error in errors {
+        assert!(matches!(&error, Err(StateError::NotRoundTrip { state, .. }) if state == "rules"), "{error:?}");
+    }
+    assert_eq!(rules.entries(&mut state).unwrap(), [(ReadAsZero(0), 1)]);
+}
+
+/// Not every key is tried: what gets through must not go into a snapshot that cannot be restored.
+#[test]
+fn broadcast_keys_that_write_the_same_bytes_make_no_snapshot() {
+    let mut state = state();
+    let descriptor = MapStateDescriptor::<ReadAsZero, u32>::new("rules");
+    let rules = store(&mut state).get_broadcast_state(&descriptor).unwrap();
+    (0..2_000).for_each(|value| rules.put(&mut state, ReadAsZero(0), value).unwrap());
+    rules.put(&mut state, ReadAsZero(1), 2).unwrap();
+    let error = state.freeze().unwrap().write_to(&mut Vec::new()).unwrap_err();
+    assert!(matches!(&error, StateError::NotRoundTrip { state, .. } if state == "rules"), "{error}");
+    assert!(error.to_string().contains("two keys are written as the same bytes"), "{error}");
+}
+
 #[test]
 fn a_long_update_is_checked_only_here_and_there() {
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -362,6 +405,75 @@ fn a_state_is_restored_once() {
     let copy = RestoredElements { elements: 0, content: Bytes::new(), is_carried: true };
     let error = super::OperatorState::new(1).restore(meta, vec![copy.clone(), copy]).unwrap_err();
     assert!(matches!(error, StateError::Damaged(_)), "{error}");
+}
+
+#[test]
+fn as_many_elements_are_restored_as_there_are_said_to_be() {
+    let mut state = state();
+    store(&mut state).get_list_state(&numbers("list")).unwrap().add_all(&mut state, [1, 2]).unwrap();
+    store(&mut state).get_broadcast_state(&map("rules")).unwrap().put(&mut state, 1, "x".to_owned()).unwrap();
+    let mut written = write(&mut state);
+    written.parts.iter_mut().for_each(|part| part.elements += 1);
+    let mut restored = written.reopen();
+    let errors = [
+        store(&mut restored).get_list_state(&numbers("list")).unwrap_err(),
+        store(&mut restored).get_broadcast_state(&map("rules")).unwrap_err(),
+    ];
+    let texts = errors.map(|error| error.to_string());
+    assert!(texts[0].ends_with("state \"list\": 2 elements are restored where there should be 3"), "{}", texts[0]);
+    assert!(texts[1].ends_with("state \"rules\": 1 elements are restored where there should be 2"), "{}", texts[1]);
+    assert_eq!(sorted(restored.unregistered_states().collect()), ["list", "rules"], "nothing was changed");
+}
+
+#[test]
+fn the_partitions_of_raw_state_are_not_restored_as_a_list() {
+    let error = state().restore(crate::raw_operator_state_meta(), Vec::new()).unwrap_err();
+    assert!(matches!(error, StateError::ReservedName { .. }), "{error}");
+    // Broadcast states have names of their own.
+    let rules = MapStateDescriptor::<u32, u32>::new(RAW_OPERATOR_STATE);
+    let mut state = state();
+    store(&mut state).get_broadcast_state(&rules).unwrap();
+    assert_eq!(write(&mut state).reopen().registered_broadcast_state_names(), [RAW_OPERATOR_STATE]);
+}
+
+#[test]
+#[should_panic(expected = "state is restored before the first state is registered")]
+fn nothing_is_restored_once_a_state_is_registered() {
+    let mut state = state();
+    store(&mut state).get_list_state(&numbers("list")).unwrap();
+    let written = write(&mut state);
+    let other = OperatorStateMeta { name: "other".to_owned(), ..written.parts[0].meta.clone() };
+    let _ = state.restore(other, Vec::new());
+}
+
+fn meta(name: &str, redistribution: Redistribution) -> OperatorStateMeta {
+    let map_key = (redistribution == Redistribution::Broadcast).then(crate::Schema::unit);
+    OperatorStateMeta { name: name.to_owned(), redistribution, map_key, element: crate::Schema::unit() }
+}
+
+#[test]
+#[should_panic(expected = "broadcast state \"rules\" is no list")]
+fn a_broadcast_state_is_not_written_as_a_list() {
+    FrozenOperatorState::default().push_serialized(meta("rules", Redistribution::Broadcast), Vec::new());
+}
+
+#[test]
+#[should_panic(expected = "there are two lists with the name \"list\"")]
+fn two_lists_of_one_name_are_not_written() {
+    let mut frozen = FrozenOperatorState::default();
+    frozen.push_serialized(meta("list", Redistribution::Split), Vec::new());
+    frozen.push_serialized(meta("list", Redistribution::Union), Vec::new());
+}
+
+#[test]
+fn map_keys_and_none_are_not_the_same() {
+    let with = meta("rules", Redistribution::Broadcast);
+    let without = OperatorStateMeta { map_key: None, ..with.clone() };
+    assert!(with.check_usable_as(&with).is_ok() && without.check_usable_as(&without).is_ok());
+    for (existing, requested) in [(&with, &without), (&without, &with)] {
+        let error = existing.check_usable_as(requested).unwrap_err();
+        assert!(matches!(error, StateError::OtherSchema { part: "map key", .. }), "{error}");
+    }
 }
 
 /// A value that shows how many copies of it there are.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::{byte_string, write_byte_string};
+use crate::descriptors::or_none;
 use crate::{Checksum, KeyGroupPart, KeyGroupRange, Schema, StateError, StateHandle};
 
 /// How operator state is handed out at a restore.
@@ -68,11 +69,8 @@ impl OperatorStateMeta {
             existing: Box::new(existing.clone()),
             requested: Box::new(requested.clone()),
         };
-        match (&self.map_key, &requested.map_key) {
-            (Some(existing), Some(requested)) if existing != requested => {
-                return Err(other("map key", existing, requested));
-            }
-            _ => {}
+        if self.map_key != requested.map_key {
+            return Err(other("map key", &or_none(&self.map_key), &or_none(&requested.map_key)));
         }
         if self.element != requested.element {
             let part = if self.is_broadcast() { "value" } else { "element" };

@@ -7,7 +7,7 @@ use super::access::{Access, Behind, prefix_of, serializer_error};
 use super::column::{Buffers, Column, FrozenColumn, RowVisitor};
 use super::map_entries::{FrozenMapEntries, MapEntries};
 use super::marks::{Mark, Marks};
-use super::round_trip::{RoundTrip, check_key, check_round_trip};
+use super::round_trip::{RoundTrip, check_map_key, check_round_trip};
 use crate::{At, Entry, Key, Prefix, Serializer, State, StateError, TableId};
 
 /// The maps of one state.
@@ -223,9 +223,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
     }
 
     fn check_map_key(&self, map_key: &UK) -> Result<(), StateError> {
-        check_round_trip(&self.name, &*self.key_serializer, map_key)?;
-        let checked = check_key(&*self.key_serializer, map_key);
-        checked.map_err(|reason| StateError::NotRoundTrip { state: self.name.clone(), reason })
+        check_map_key(&self.name, &*self.key_serializer, map_key)
     }
 
     fn note_if_empty(&self, access: &mut Access<'_>) {

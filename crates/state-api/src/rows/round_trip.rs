@@ -54,6 +54,17 @@ pub(crate) fn check_round_trip<T>(state: &str, serializer: &dyn Serializer<T>, v
     )))
 }
 
+/// Both checks of a map key of state `state`.
+pub(crate) fn check_map_key<K: PartialEq>(
+    state: &str,
+    serializer: &dyn Serializer<K>,
+    map_key: &K,
+) -> Result<(), StateError> {
+    check_round_trip(state, serializer, map_key)?;
+    let checked = check_key(serializer, map_key);
+    checked.map_err(|reason| StateError::NotRoundTrip { state: state.to_owned(), reason })
+}
+
 /// Writes and reads a key, and compares the two; an error says what is wrong. Behind byte tables a key is its bytes: two
 /// keys that write the same would be one.
 pub(crate) fn check_key<K: PartialEq>(serializer: &dyn Serializer<K>, key: &K) -> Result<(), String> {
