@@ -28,11 +28,14 @@ mod master;
 mod metrics;
 pub mod operator;
 pub mod operators;
+pub mod options;
 pub mod output;
 mod plan;
 mod prepare;
 mod random;
 pub mod read_share;
+mod recovery;
+mod restart_choice;
 pub mod restore;
 mod shell;
 mod snapshot;
@@ -49,7 +52,8 @@ pub use environment::StreamExecutionEnvironment;
 pub use error::{JobError, TaskError};
 pub use gate::Gate;
 pub use highwater_checkpoint::{
-    CheckpointFailure, CheckpointFailureReason, CheckpointRequest, CheckpointingMode, RestartStrategy,
+    CheckpointFailure, CheckpointFailureReason, CheckpointRequest, CheckpointingMode, ExponentialDelay, PoisonRecord,
+    RestartStrategy,
 };
 pub use job::{JobHandle, JobMonitor, JobOutcome, JobResult, JobStatus, SubtaskStatus};
 pub use master::{Enumerators, Master, MasterEnd, Order};

@@ -336,7 +336,7 @@ fn a_chain_hears_of_the_abort_of_a_checkpoint_that_one_of_its_operators_has_decl
         let operators = vec![noting("first", false), noting("second", true)];
         let mut fixture = Fixture::with_chain(CheckpointingMode::ExactlyOnce, 1, 1 << 20, log.clone(), operators);
         fixture.barrier(0, 1);
-        assert_eq!(fixture.run().0, ["running", "first snapshots 1", "declined 1 SnapshotFailed"]);
+        assert_eq!(fixture.run().0, ["running", "first snapshots 1", "declined 1 Declined"]);
         fixture.barrier(0, 2);
         assert_eq!(fixture.run().0, ["first snapshots 2", "second snapshots 2", "snapshot 2"]);
         end.iter().for_each(|message| fixture.control.send(message.clone()));

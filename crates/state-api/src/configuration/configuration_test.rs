@@ -60,6 +60,8 @@ fn truth_values_and_numbers_are_read() {
     assert_eq!([u32::parse("3"), u32::parse("-3"), u32::parse("4294967296")], [Some(3), None, None]);
     assert_eq!([i64::parse("-3"), i64::parse("x")], [Some(-3), None]);
     assert_eq!(u64::parse("18446744073709551615"), Some(u64::MAX));
+    assert_eq!([f64::parse(" 1.5 "), f64::parse("-2"), f64::parse("1e3")], [Some(1.5), Some(-2.0), Some(1_000.0)]);
+    assert_eq!(["NaN", "inf", "1e999", "1,5", ""].map(f64::parse), [None; 5]);
 }
 
 /// Contract: U348.

@@ -48,6 +48,14 @@ whole_numbers! {
     i64: "a whole number",
 }
 
+impl ConfigValue for f64 {
+    const EXPECTED: &'static str = "a number such as 1.5";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.trim().parse().ok().filter(|number: &Self| number.is_finite())
+    }
+}
+
 /// A number of bytes, written `20 kb`, `5 MiB` or `4096`.
 ///
 /// A unit is a multiple of 1,024 of the one before, however it is spelled, as in Flink: `1 kb` are 1,024 bytes.
