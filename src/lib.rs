@@ -146,8 +146,8 @@ pub mod prelude {
     pub use crate::default_registry;
     pub use highwater_connectors::{CollectSink, FileSink, FileSource, SequenceSource, Throttled};
     pub use highwater_runtime::{
-        DataStream, JobError, JobHandle, JobMonitor, JobOutcome, JobResult, JobStatus, KeyedStream, RestartStrategy,
-        StreamExecutionEnvironment,
+        DataStream, ExponentialDelay, JobError, JobHandle, JobMonitor, JobOutcome, JobResult, JobStatus, KeyedStream,
+        RestartStrategy, StreamExecutionEnvironment,
     };
     pub use highwater_state_api::{
         AggregateFunction, AggregatingState, AggregatingStateDescriptor, BroadcastState, CheckpointId,
@@ -169,12 +169,12 @@ pub mod prelude {
 
 #[cfg(test)]
 mod tests {
-    use crate::state::options;
+    use crate::{runtime, state};
 
     #[test]
     fn the_readme_lists_every_option_with_its_keys_and_its_default() {
         let readme = include_str!("../README.md");
-        for option in options::describe() {
+        for option in state::options::describe().into_iter().chain(runtime::options::describe()) {
             let row = readme.lines().find(|line| line.starts_with(&format!("| `{}` |", option.key)));
             let row = row.unwrap_or_else(|| panic!("the README has no row for {}", option.key));
             for text in option.deprecated_keys.iter().chain(&option.default) {

@@ -62,7 +62,8 @@ fn and_the_job_goes_on() {
 fn and_too_many_refusals_end_the_attempt() {
     let records = CollectedRecords::default();
     let error = run(2, 1, &records).unwrap_err();
-    let JobError::Coordinator(AttemptFailure::TooManyFailedCheckpoints { failed, tolerated, failure, .. }) = &error
+    let JobError::Coordinator(AttemptFailure::TooManyFailedCheckpoints { failed, tolerated, failure, .. }) =
+        error.cause()
     else {
         panic!("{error:?}");
     };
@@ -124,7 +125,7 @@ fn because_a_value_cannot_be_written_and_nothing_is_lost() {
         env.execute()
     };
     let error = start(1_000).unwrap_err();
-    let JobError::Coordinator(AttemptFailure::TooManyFailedCheckpoints { failure, .. }) = &error else {
+    let JobError::Coordinator(AttemptFailure::TooManyFailedCheckpoints { failure, .. }) = error.cause() else {
         panic!("{error:?}");
     };
     let CheckpointFailure::Declined { reason: DeclineReason::AsyncFailed, message } = failure else {

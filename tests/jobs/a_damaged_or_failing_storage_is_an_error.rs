@@ -55,7 +55,7 @@ fn at_the_start() {
     for operation in [Operation::List, Operation::Read] {
         faults.arm(When::next(operation), Fault::FailBefore);
         let error = restart(&storage, &records).unwrap_err();
-        assert!(matches!(error, JobError::Storage(_)), "{operation:?}: {error:?}");
+        assert!(matches!(error.cause(), JobError::Storage(_)), "{operation:?}: {error:?}");
         assert_eq!(records.len(), committed, "something was done although the storage failed");
     }
     restart(&storage, &records).unwrap();
@@ -82,7 +82,7 @@ fn also_after_retries_and_when_only_a_state_file_cannot_be_read() {
         env.set_restart_strategy(RestartStrategy::FixedDelay { attempts: RETRIES, delay_ms: 1 });
         count(&env, NUMBERS, None, &records, |_| panic!("a job whose state cannot be read reads nothing"));
         let error = env.execute().unwrap_err();
-        assert!(matches!(error, JobError::Storage(_)), "{operation:?}: {error:?}");
+        assert!(matches!(error.cause(), JobError::Storage(_)), "{operation:?}: {error:?}");
         let calls = recording.take();
         let tries = calls.iter().filter(|call| call.operation == operation && call.error == Some("Unavailable"));
         assert_eq!(tries.count() as u32, 1 + RETRIES, "{operation:?}");

@@ -49,11 +49,14 @@ fn until_the_restart_strategy_gives_up() {
     env.set_restart_strategy(RestartStrategy::FixedDelay { attempts: 2, delay_ms: 1 });
     let records = CollectedRecords::default();
     count(&env, NUMBERS, None, &records, |number| if number == 7 { Err("always".into()) } else { Ok(()) });
-    match env.execute().unwrap_err() {
+    let error = env.execute().unwrap_err();
+    let strategy = "the restart strategy gives up: fixed-delay (2 restarts, each after 1 ms)";
+    assert_eq!(error.to_string(), strategy);
+    match error.cause() {
         JobError::Task { task, restarts: 2, source: TaskError::User { operator, activity, source } } => {
             assert_eq!(task, "counter -> sink");
             assert_eq!(operator, "counter");
-            assert_eq!(activity, "process a record");
+            assert_eq!(*activity, "process a record");
             assert_eq!(source.to_string(), "always");
         }
         other => panic!("{other:?}"),

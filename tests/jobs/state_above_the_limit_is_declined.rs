@@ -70,7 +70,7 @@ fn with_both_numbers() {
 
     for bytes in [LIMIT + 1, 14_068_058] {
         let error = large(storage(), bytes, &restored).execute().unwrap_err();
-        let JobError::Coordinator(AttemptFailure::TooManyFailedCheckpoints { failure, .. }) = &error else {
+        let JobError::Coordinator(AttemptFailure::TooManyFailedCheckpoints { failure, .. }) = error.cause() else {
             panic!("{error:?}");
         };
         let CheckpointFailure::Declined { reason: DeclineReason::AsyncFailed, message } = failure else {

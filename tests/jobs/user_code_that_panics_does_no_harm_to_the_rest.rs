@@ -127,11 +127,11 @@ fn in_an_enumerator_it_fails_the_task_and_the_other_tasks_stop() {
         .sink_to(CollectSink::<u64>::default())
         .uid("panicking-sink");
     let holders = Arc::strong_count(&seen);
-    let JobError::Task { source: TaskError::User { operator, activity, source }, .. } = env.execute().unwrap_err()
-    else {
-        panic!("the task did not fail");
+    let error = env.execute().unwrap_err();
+    let JobError::Task { source: TaskError::User { operator, activity, source }, .. } = error.cause() else {
+        panic!("the task did not fail: {error:?}");
     };
-    assert_eq!((operator.as_str(), activity), ("panicking", "find the next split"));
+    assert_eq!((operator.as_str(), *activity), ("panicking", "find the next split"));
     assert_eq!(source.to_string(), "panicked: no second split");
     // Every subtask has a clone of the function, and with it of the counter.
     assert_eq!(Arc::strong_count(&seen), holders, "a task lives on although its job has ended");

@@ -4,7 +4,8 @@
 //! this crate reads a clock, draws a random number, waits, spawns or logs, and nothing depends on an iteration order
 //! that is not fixed.
 //!
-//! * For a job: [`Coordinator`] takes [`Event`]s and answers with [`Action`]s; [`Restarter`] decides after a failure.
+//! * For a job: [`Coordinator`] takes [`Event`]s and answers with [`Action`]s; [`Restarter`] decides after a failure, and
+//!   [`PoisonRecordDetector`] recognises one that comes again and again.
 //! * For a subtask: [`Aligner`] at its inputs, [`SubtaskCheckpoints`] for its snapshots, [`CommitLedger`] for what a
 //!   transactional sink has prepared.
 //! * For a start: [`LogView`] replays the job log, [`claim_record`] makes the next claim, [`redistribute()`] assigns the
@@ -53,7 +54,9 @@ pub use redistribute::{
     Assignment, OperatorTarget, READER_SPLITS, RedistributeError, RestoredOperator, RestoredSource, RestoredSubtask,
     redistribute,
 };
-pub use restart::{RestartDecision, RestartStrategy, Restarter};
+pub use restart::{
+    ExponentialDelay, PoisonRecord, PoisonRecordDetector, RestartDecision, RestartStrategy, Restarter, TaskFailure,
+};
 pub use subtask_checkpoints::{Begin, Ended, SubtaskCheckpoints};
 pub use vocabulary::{
     CheckpointFailure, CheckpointMetadata, DeclineReason, EnumeratorState, LogRecord, Now, OperatorSnapshot,

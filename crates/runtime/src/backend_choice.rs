@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use highwater_state_api::{BackendPairing, CheckpointStorage, ConfigNotices, Configuration, StateBackendRegistry};
 
-use crate::JobError;
 use crate::plan::JobConfig;
+use crate::{JobError, options};
 
 /// Chooses both, and logs what somebody should change in the configuration.
 ///
@@ -14,9 +14,7 @@ use crate::plan::JobConfig;
 pub(crate) fn choose(config: &JobConfig) -> Result<BackendPairing, JobError> {
     let mut notices = ConfigNotices::default();
     let chosen = choose_with(config, &mut notices);
-    for notice in notices.iter() {
-        tracing::warn!(target: "highwater::job", job = %config.name, "{notice}");
-    }
+    options::log_notices(&config.name, &notices);
     chosen
 }
 

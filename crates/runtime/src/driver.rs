@@ -2,9 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
 
-use highwater_checkpoint::{OperatorTarget, RestartDecision, RestartStrategy, Restarter};
+use highwater_checkpoint::OperatorTarget;
 use highwater_state_api::{BackendPairing, CheckpointStorage, JobName, MaxParallelism, StateBackend};
 use tokio::sync::{oneshot, watch};
 
@@ -14,12 +13,10 @@ use crate::control::Report;
 use crate::graph::JobGraph;
 use crate::job::{JobHandle, JobOutcome, JobResult, StatusBoard, Wishes};
 use crate::plan::JobConfig;
+use crate::recovery::{Failure, Recovery};
+use crate::restart_choice::{self, RestartSettings};
 use crate::{JobError, backend_choice, failpoint, threads};
 
-/// How many restarts there are when checkpointing is enabled and no strategy was set.
-const DEFAULT_RESTARTS: u32 = 10;
-/// How long to wait before each of them.
-const DEFAULT_RESTART_DELAY_MS: u64 = 1_000;
 /// Threads that wait for storage at most.
 const IO_THREADS_MAX: usize = 8;
 
@@ -36,6 +33,7 @@ pub(crate) struct Job {
     pub(crate) name: JobName,
     pub(crate) graph: JobGraph,
     pub(crate) config: JobConfig,
+    pub(crate) restart: RestartSettings,
     pub(crate) state_backend: Arc<dyn StateBackend>,
     pub(crate) storage: Arc<dyn CheckpointStorage>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -59,6 +57,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
     }
     failpoint::set_up()?;
     let BackendPairing { state_backend, checkpoint_storage } = backend_choice::choose(&config)?;
+    let restart = restart_choice::choose(&config)?;
     let board = Arc::new(StatusBoard::default());
     let job = Job {
         name: JobName::new(&config.name).map_err(|error| JobError::Invalid(error.to_string()))?,
@@ -66,6 +65,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         storage: checkpoint_storage,
         graph,
         config,
+        restart,
         clock: Arc::new(SystemClock::new()),
         board: board.clone(),
     };
@@ -94,43 +94,18 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
 
 /// Runs attempts until one finishes the job or there is to be no other.
 async fn run(job: &Job, mut wishes: watch::Receiver<Wishes>) -> Result<JobResult, JobError> {
-    let strategy = job.config.restart.unwrap_or(match job.config.checkpoint_interval {
-        Some(_) => RestartStrategy::FixedDelay { attempts: DEFAULT_RESTARTS, delay_ms: DEFAULT_RESTART_DELAY_MS },
-        None => RestartStrategy::None,
-    });
-    let mut restarter = Restarter::new(strategy);
+    let mut recovery = Recovery::new(job.restart);
     let finished = |outcome| Ok(JobResult { outcome, status: job.board.status() });
     loop {
-        let (error, may_restart) = match run_attempt(job, &mut wishes).await {
+        let failure = match run_attempt(job, &mut wishes).await {
             Ok(AttemptEnd::Finished) => return finished(JobOutcome::Finished),
             Ok(AttemptEnd::AlreadyFinished) => return finished(JobOutcome::AlreadyFinished),
             Ok(AttemptEnd::Cancelled) => return Err(JobError::Cancelled),
-            Ok(AttemptEnd::TaskFailed(task, source)) => {
-                let may_restart = !source.is_permanent();
-                (JobError::Task { task, restarts: restarter.failures(), source }, may_restart)
-            }
-            Ok(AttemptEnd::CoordinatorFailed(failure)) => {
-                let is_fenced = matches!(failure, highwater_checkpoint::AttemptFailure::Fenced { .. });
-                (JobError::Coordinator(failure), !is_fenced)
-            }
-            Err(JobError::Storage(error)) => (JobError::Storage(error), true),
-            // What worked once in this process may work again; what never has is a mistake.
-            Err(error @ JobError::Start { .. }) => (error, restarter.failures() > 0),
-            Err(error) => (error, false),
+            Ok(AttemptEnd::TaskFailed(task, source)) => Failure::Task { task, source },
+            Ok(AttemptEnd::CoordinatorFailed(failure)) => Failure::Coordinator(failure),
+            Err(error) => Failure::Start(error),
         };
-        if !may_restart {
-            return Err(error);
-        }
-        let now = job.clock.now();
-        let RestartDecision::Restart { at_ms } = restarter.on_failure(now) else { return Err(error) };
-        let delay = Duration::from_millis(at_ms.saturating_sub(now.monotonic_ms));
-        tracing::warn!(
-            target: "highwater::job",
-            job = %job.name,
-            error = crate::error::chain_of(&error),
-            delay_ms = delay.as_millis() as u64,
-            "the attempt failed and will be followed by another"
-        );
+        let delay = recovery.on_failure(&job.name, job.clock.now(), &job.board, failure)?;
         job.board.lock().restarting();
         tokio::select! {
             () = tokio::time::sleep(delay) => {}

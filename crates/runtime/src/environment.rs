@@ -102,10 +102,11 @@ impl StreamExecutionEnvironment {
         self
     }
 
-    /// What happens when a task fails. Default: 10 restarts, one second apart, when checkpointing is enabled; none
-    /// otherwise.
-    pub fn set_restart_strategy(&self, strategy: RestartStrategy) -> &Self {
-        self.plan.borrow_mut().config.restart = Some(strategy);
+    /// What happens when a task fails. Counts before the `restart-strategy.*` options of the configuration, which count
+    /// before the default: exponential delay when checkpointing is enabled, no restart otherwise. Parameters that are out of
+    /// their bounds are reported when the job is started.
+    pub fn set_restart_strategy(&self, strategy: impl Into<RestartStrategy>) -> &Self {
+        self.plan.borrow_mut().config.restart = Some(strategy.into());
         self
     }
 

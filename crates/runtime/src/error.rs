@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use highwater_checkpoint::AttemptFailure;
+use highwater_checkpoint::{AttemptFailure, RestartStrategy};
 use highwater_state_api::{BoxedError, CheckpointId, ConfigError, OperatorUid, StateError, StorageError};
 use highwater_stream_api::CommitError;
 
@@ -73,6 +73,16 @@ impl TaskError {
         }
     }
 
+    /// The uid of the operator that failed, if it is known which it was.
+    pub fn operator(&self) -> Option<&str> {
+        match self {
+            Self::User { operator, .. } | Self::State { operator, .. } | Self::Commit { operator, .. } => {
+                Some(operator)
+            }
+            Self::InFlight(_) | Self::OtherRecordType { .. } | Self::Panic { .. } => None,
+        }
+    }
+
     pub(crate) fn user(operator: &OperatorUid, activity: &'static str) -> impl FnOnce(BoxedError) -> Self {
         move |source| Self::User { operator: operator.to_string(), activity, source }
     }
@@ -105,6 +115,9 @@ fn is_mistake(error: &StateError) -> bool {
 }
 
 /// An error of a job: it has ended, or never began.
+///
+/// What could have been followed by a restart, but was not because of the restart strategy, is a
+/// [`JobError::NotRestarted`]; [`JobError::cause`] looks behind it.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError {
@@ -139,14 +152,41 @@ pub enum JobError {
         #[source]
         source: BoxedError,
     },
-    /// A task failed and was not restarted any more: the restart strategy gave up, or nothing could come of it.
-    #[error("task {task} failed and is not restarted again ({restarts} restarts before)")]
+    /// A task failed. Alone, not as the cause of another: another attempt would only have repeated it.
+    #[error("task {task} failed ({restarts} restarts before)")]
     Task {
         /// The task.
         task: String,
         /// How often the job was restarted before.
         restarts: u32,
         /// The cause.
+        #[source]
+        source: TaskError,
+    },
+    /// The restart strategy has allowed no other restart.
+    #[error("the restart strategy gives up: {strategy}")]
+    NotRestarted {
+        /// The strategy.
+        strategy: RestartStrategy,
+        /// What ended the last attempt.
+        #[source]
+        source: Box<JobError>,
+    },
+    /// The same failure came again and again without a checkpoint in between, so that one record probably causes it each
+    /// time, and the job is configured to end then (`restart-strategy.poison-record.action: fail`).
+    #[error(
+        "operator {operator:?} has failed {failures} times in the same way, each time on from {}: probably because of one \
+         record",
+        checkpoint.map_or("the beginning".to_owned(), |checkpoint| format!("checkpoint {checkpoint}"))
+    )]
+    PoisonRecord {
+        /// The uid of the operator, or the name of its task when it is not known which of its operators failed.
+        operator: String,
+        /// The checkpoint behind which the record is; `None` when the job has not completed any.
+        checkpoint: Option<CheckpointId>,
+        /// How often it has failed, one after the other.
+        failures: u32,
+        /// The last failure.
         #[source]
         source: TaskError,
     },
@@ -159,6 +199,16 @@ pub enum JobError {
     /// A thread of the job could not be started or was lost.
     #[error("the job's threads failed: {0}")]
     Threads(String),
+}
+
+impl JobError {
+    /// What went wrong: this error, or the one that a restart strategy gave up on.
+    pub fn cause(&self) -> &JobError {
+        match self {
+            Self::NotRestarted { source, .. } => source.cause(),
+            other => other,
+        }
+    }
 }
 
 /// The error and its causes in one line, not the fields: `fn main() -> Result<()>` prints `Debug`, and what a user sees
@@ -185,14 +235,34 @@ pub(crate) fn chain_of(error: &dyn std::error::Error) -> String {
 mod tests {
     use super::*;
 
+    fn too_large() -> TaskError {
+        TaskError::User { operator: "sum".to_owned(), activity: "process", source: "too large".into() }
+    }
+
     #[test]
     fn debug_of_a_job_error_is_its_chain() {
-        let source = TaskError::User { operator: "sum".to_owned(), activity: "process", source: "too large".into() };
-        let error = JobError::Task { task: "sum 0".to_owned(), restarts: 3, source };
+        let task = JobError::Task { task: "sum 0".to_owned(), restarts: 3, source: too_large() };
+        let strategy = RestartStrategy::FixedDelay { attempts: 3, delay_ms: 10 };
+        let error = JobError::NotRestarted { strategy, source: Box::new(task) };
         assert_eq!(
             format!("{error:?}"),
-            "task sum 0 failed and is not restarted again (3 restarts before): \
-             operator \"sum\" failed while it was to process: too large"
+            "the restart strategy gives up: fixed-delay (3 restarts, each after 10 ms): \
+             task sum 0 failed (3 restarts before): operator \"sum\" failed while it was to process: too large"
         );
+        assert!(matches!(error.cause(), JobError::Task { restarts: 3, .. }));
+    }
+
+    #[test]
+    fn a_poison_record_is_named_by_all_that_is_known_of_it() {
+        let at = |checkpoint| {
+            JobError::PoisonRecord { operator: "sum".to_owned(), checkpoint, failures: 3, source: too_large() }
+                .to_string()
+        };
+        assert_eq!(
+            at(Some(CheckpointId(7))),
+            "operator \"sum\" has failed 3 times in the same way, each time on from checkpoint 7: probably because of one \
+             record"
+        );
+        assert!(at(None).contains("each time on from the beginning: "));
     }
 }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
+use highwater_checkpoint::PoisonRecord;
 use highwater_state_api::{Attempt, CheckpointId, OperatorUid};
 use tokio::sync::{oneshot, watch};
 
@@ -105,6 +106,9 @@ pub struct JobStatus {
     pub restored_from: Option<CheckpointId>,
     /// How often the job was restarted by this process.
     pub restarts: u32,
+    /// A record that probably makes the job fail whenever it is read; gone when a checkpoint is complete, since the job has
+    /// got on.
+    pub suspected_poison_record: Option<PoisonRecord>,
     /// How many checkpoints were completed by this process.
     pub checkpoints_completed: u64,
     /// The last complete checkpoint.
@@ -177,10 +181,16 @@ impl StatusBoard {
 }
 
 impl Board {
+    /// The newest complete checkpoint that this process knows of: its own, or the one that it went on from.
+    pub(crate) fn newest_checkpoint(&self) -> Option<CheckpointId> {
+        self.status.last_checkpoint.max(self.status.restored_from)
+    }
+
     /// A checkpoint of the running attempt is complete.
     pub(crate) fn completed(&mut self, checkpoint: CheckpointId) {
         self.status.checkpoints_completed += 1;
         self.status.last_checkpoint = Some(checkpoint);
+        self.status.suspected_poison_record = None;
         for running in self.running.iter_mut().filter(|running| running.is_source) {
             running.covered = running.metrics.records_before(checkpoint).unwrap_or(running.covered);
         }

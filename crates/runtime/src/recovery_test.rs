@@ -1,0 +1,176 @@
+//! Tests of what follows a failed attempt.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use highwater_checkpoint::{CheckpointFailure, RestartStrategy};
+use highwater_state_api::{CheckpointId, ObjectPath, StateError, StorageError};
+
+use super::*;
+
+const ALWAYS: RestartStrategy = RestartStrategy::FixedDelay { attempts: u32::MAX, delay_ms: 5 };
+
+struct Job {
+    recovery: Recovery,
+    board: StatusBoard,
+}
+
+impl Job {
+    fn new(strategy: RestartStrategy, poison_record_action: PoisonRecordAction) -> Self {
+        let recovery = Recovery::new(RestartSettings { strategy, poison_record_repeats: 3, poison_record_action });
+        Self { recovery, board: StatusBoard::default() }
+    }
+
+    fn fail(&mut self, failure: Failure) -> Result<Duration, JobError> {
+        let job = JobName::new("job").unwrap();
+        self.recovery.on_failure(&job, Now::default(), &self.board, failure)
+    }
+
+    fn suspected(&self) -> Option<PoisonRecord> {
+        self.board.status().suspected_poison_record
+    }
+}
+
+fn user_error(text: &str) -> Failure {
+    let source = TaskError::User { operator: "sum".to_owned(), activity: "process a record", source: text.into() };
+    Failure::Task { task: "sum -> sink".to_owned(), source }
+}
+
+fn panic(message: &str) -> Failure {
+    let task = "sum -> sink".to_owned();
+    let source = TaskError::Panic { task: task.clone(), message: message.to_owned() };
+    Failure::Task { task, source }
+}
+
+fn outage() -> Failure {
+    Failure::Start(JobError::Storage(StorageError::NotFound { path: ObjectPath::new(["log"]) }))
+}
+
+#[test]
+fn the_error_names_the_strategy_that_gave_up_whatever_failed() {
+    let strategy = RestartStrategy::FixedDelay { attempts: 1, delay_ms: 5 };
+    let too_many = || {
+        Failure::Coordinator(AttemptFailure::TooManyFailedCheckpoints {
+            failed: 1,
+            tolerated: 0,
+            checkpoint: CheckpointId(1),
+            failure: CheckpointFailure::Expired,
+        })
+    };
+    for failure in [|| user_error("no"), || panic("no"), outage, too_many] as [fn() -> Failure; 4] {
+        let mut job = Job::new(strategy, PoisonRecordAction::Report);
+        assert_eq!(job.fail(failure()).unwrap(), Duration::from_millis(5));
+        let error = job.fail(failure()).unwrap_err();
+        let text = "the restart strategy gives up: fixed-delay (1 restarts, each after 5 ms)";
+        assert_eq!(error.to_string(), text);
+        assert!(matches!(&error, JobError::NotRestarted { strategy: found, .. } if *found == strategy), "{error:?}");
+    }
+}
+
+/// Contract: O282.
+#[test]
+fn what_would_only_be_repeated_is_no_matter_of_the_strategy() {
+    let mut job = Job::new(ALWAYS, PoisonRecordAction::Report);
+    let source = TaskError::State { operator: "sum".to_owned(), source: Box::new(StateError::Unbound) };
+    let error = job.fail(Failure::Task { task: "sum".to_owned(), source }).unwrap_err();
+    assert!(matches!(error, JobError::Task { restarts: 0, .. }), "{error:?}");
+}
+
+/// Contract: O282.
+#[test]
+fn a_record_that_fails_every_time_is_reported_and_the_strategy_decides() {
+    let mut job = Job::new(ALWAYS, PoisonRecordAction::Report);
+    for (failures, suspected) in [(1, None), (2, None), (3, Some(3)), (4, Some(4))] {
+        job.board.lock().status.restored_from = Some(CheckpointId(7));
+        job.fail(user_error("no number")).unwrap();
+        assert_eq!(job.suspected().map(|record| record.failures), suspected, "after {failures}");
+    }
+    assert_eq!(
+        job.suspected(),
+        Some(PoisonRecord {
+            operator: "sum".to_owned(),
+            error: "operator \"sum\" failed while it was to process a record: no number".to_owned(),
+            checkpoint: Some(CheckpointId(7)),
+            failures: 4,
+        })
+    );
+}
+
+/// Contract: O282.
+#[test]
+fn a_record_that_fails_every_time_ends_the_job_that_is_to_fail_then() {
+    let mut job = Job::new(ALWAYS, PoisonRecordAction::Fail);
+    job.fail(panic("no number")).unwrap();
+    job.fail(panic("no number")).unwrap();
+    match job.fail(panic("no number")).unwrap_err() {
+        JobError::PoisonRecord { operator, checkpoint: None, failures: 3, source: TaskError::Panic { .. } } => {
+            assert_eq!(operator, "sum -> sink");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(job.suspected().is_some());
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What is logged while `work` is done.
+fn log_of(work: impl FnOnce()) -> String {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    tracing::subscriber::with_default(subscriber, work);
+    let bytes = log.0.lock().unwrap().clone();
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Contract: O282.
+#[test]
+fn the_log_says_as_an_error_what_is_suspected() {
+    let mut job = Job::new(ALWAYS, PoisonRecordAction::Report);
+    job.board.lock().status.restored_from = Some(CheckpointId(7));
+    let mut logs = [(); 3].map(|()| log_of(|| assert!(job.fail(user_error("no number")).is_ok())));
+    let suspicion = logs[2].lines().next().unwrap().to_owned();
+    for text in ["ERROR", "operator=\"sum\"", "checkpoint=7", "failures=3", "no number"] {
+        assert!(suspicion.contains(text), "{suspicion} does not say {text}");
+    }
+    logs[2] = logs[2].lines().skip(1).collect();
+    for log in logs {
+        assert!(log.contains("WARN") && !log.contains("ERROR"), "{log}");
+    }
+}
+
+#[test]
+fn an_outage_in_between_says_nothing_about_the_record() {
+    let mut job = Job::new(ALWAYS, PoisonRecordAction::Report);
+    for failure in [user_error("a"), outage(), user_error("a"), outage(), user_error("a")] {
+        job.fail(failure).unwrap();
+    }
+    assert_eq!(job.suspected().map(|record| record.failures), Some(3));
+}
+
+/// Contract: O282.
+#[test]
+fn a_job_that_gets_on_is_under_no_suspicion() {
+    let mut job = Job::new(ALWAYS, PoisonRecordAction::Report);
+    let fail_thrice = |job: &mut Job| (0..3).for_each(|_| assert!(job.fail(user_error("a")).is_ok()));
+    fail_thrice(&mut job);
+    assert!(job.suspected().is_some());
+    job.board.lock().completed(CheckpointId(8));
+    assert_eq!(job.suspected(), None);
+
+    fail_thrice(&mut job);
+    assert_eq!(job.suspected().and_then(|record| record.checkpoint), Some(CheckpointId(8)));
+    job.fail(user_error("another")).unwrap();
+    assert_eq!(job.suspected(), None);
+}
