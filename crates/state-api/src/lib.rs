@@ -39,7 +39,7 @@ mod store;
 
 pub use backend::{
     At, BackendPairing, ByteTables, Entry, EntryVisitor, FrozenState, KeyedBackendParameters, KeyedStateBackend,
-    OperatorBackendParameters, Prefix, Residence, SnapshotRequest, StateBackend, TableId,
+    Prefix, Residence, SnapshotRequest, StateBackend, TableId,
 };
 pub use checkpoint_stream::{
     CheckpointStateOutputStream, CheckpointStreamFactory, INLINE_BYTES_MAX_LIMIT, InlineThresholdError,

@@ -5,10 +5,10 @@ use highwater_checkpoint::OperatorSnapshot;
 use highwater_state_api::{
     CheckpointId, CheckpointListener, CheckpointedFunction, FrozenOperatorState, FrozenRawKeyedState,
     FunctionInitializationContext, FunctionSnapshotContext, KeyGroup, KeyGroupRange,
-    KeyGroupStatePartitionStreamProvider, KeyedState, KeyedStateCheckpointOutputStream, KeyedStateStore,
-    OperatorBackendParameters, OperatorCx, OperatorState, OperatorStateCheckpointOutputStream, OperatorUid,
-    RAW_OPERATOR_STATE, RawStreamError, RestoredElements, SnapshotRequest, StateError, StatePartitionStreamProvider,
-    UnkeyedStateStore, operator_state, raw_operator_state_meta,
+    KeyGroupStatePartitionStreamProvider, KeyedState, KeyedStateCheckpointOutputStream, KeyedStateStore, OperatorCx,
+    OperatorState, OperatorStateCheckpointOutputStream, OperatorUid, RAW_OPERATOR_STATE, RawStreamError,
+    RestoredElements, SnapshotRequest, StateError, StatePartitionStreamProvider, UnkeyedStateStore, operator_state,
+    raw_operator_state_meta,
 };
 
 use crate::TaskError;
@@ -43,14 +43,7 @@ impl FunctionState {
         function: &mut dyn CheckpointedFunction,
         mut keyed: Option<&mut KeyedState>,
     ) -> Result<Self, TaskError> {
-        let parameters = OperatorBackendParameters {
-            job: cx.job.clone(),
-            operator: cx.uid.clone(),
-            subtask: cx.subtask,
-            hash_seed: cx.row_settings.hash_seed,
-        };
-        let operator = cx.state_backend.create_operator_state_backend(&parameters);
-        let mut operator = operator.map_err(TaskError::state(&cx.uid))?;
+        let mut operator = OperatorState::new(cx.row_settings.hash_seed);
         let mut raw = RestoredRaw::default();
         // What is restored is in the state from now on; holding it on would hold its memory.
         if let Some(restored) = cx.restored.take() {
