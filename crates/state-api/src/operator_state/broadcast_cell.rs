@@ -83,6 +83,16 @@ impl<K: Key, V: State> BroadcastCell<K, V> {
         }
     }
 
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&K, &V) -> bool) {
+        let mut next = self.entries.first(ROW);
+        while let Some(entry) = next {
+            next = self.entries.next(entry);
+            if self.entries.value(entry).is_some_and(|value| !keep(self.entries.key(entry), value)) {
+                self.entries.remove(entry);
+            }
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         self.entries.forget();
     }

@@ -151,7 +151,28 @@ fn broadcast_state_alone_goes_through_a_snapshot() {
     assert!(!broadcast.contains(&mut state, &1).unwrap());
     let mut visited = 0;
     broadcast.for_each(&mut state, |_, _| visited += 1).unwrap();
-    assert_eq!(visited, 2);
+    assert_eq!((visited, broadcast.is_empty(&mut state).unwrap()), (2, false));
+}
+
+#[test]
+fn only_the_entries_that_are_wanted_are_retained() {
+    let mut state = state();
+    let rules = store(&mut state).get_broadcast_state(&map("rules")).unwrap();
+    rules.put_all(&mut state, (0..1_000).map(|key| (key, key.to_string()))).unwrap();
+    let frozen = state.freeze().unwrap();
+    let mut asked = Vec::new();
+    let keep = |key: &u32, value: &String| {
+        asked.push(*key);
+        *key % 3 == 0 && value.len() < 3
+    };
+    rules.retain(&mut state, keep).unwrap();
+    assert_eq!(sorted(asked), (0..1_000).collect::<Vec<_>>(), "each once");
+    let kept: Vec<u32> = rules.entries(&mut state).unwrap().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(sorted(kept), (0..100).step_by(3).collect::<Vec<_>>());
+    rules.retain(&mut state, |_, _| false).unwrap();
+    assert!(rules.read_only().is_empty(&mut state).unwrap());
+    // A snapshot does not see it.
+    assert_eq!(Written::of(frozen).parts[0].elements, 1_000);
 }
 
 /// Contract: E103.
@@ -358,7 +379,7 @@ fn a_handle_works_through_any_context() {
     add(&mut state, list);
     let mut sum = 0;
     list.for_each(&mut state, |number| sum += number).unwrap();
-    assert_eq!((sum, list.is_empty(&mut state).unwrap()), (7, false));
+    assert_eq!((sum, list.is_empty(&mut state).unwrap(), list.len(&mut state).unwrap()), (7, false, 1));
 }
 
 #[test]
