@@ -195,7 +195,7 @@ fn restore(operator: &OperatorState, target: &OperatorTarget) -> Result<Restored
         .enumerator
         .as_ref()
         .map(|enumerator| RestoredSource { enumerator: enumerator.clone(), splits: old.take_list(READER_SPLITS) });
-    let shares = old.redistribute(target.parallelism as usize).map_err(disagree)?;
+    let shares = old.redistribute(target.parallelism as usize);
 
     let watermark = lowest_watermark(operator);
     let subtasks = (0..target.parallelism)

@@ -90,6 +90,7 @@ fn is_mistake(error: &StateError) -> bool {
             | StateError::ForeignHandle
             | StateError::NotKeyed { .. }
             | StateError::RawStream(_)
+            | StateError::TooManyStates
             | StateError::NotTaken { .. }
             | StateError::BlankName { .. }
             | StateError::ReservedName { .. }
@@ -185,6 +186,18 @@ pub(crate) fn chain_of(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_program_does_wrong_is_not_tried_again() {
+        let uid = OperatorUid::new("sum").unwrap();
+        let state = |error| TaskError::state(&uid)(error).is_permanent();
+        assert!(state(StateError::TooManyStates));
+        assert!(!state(StateError::Backend("the disk is full".into())));
+        // Also when it comes through user code.
+        let user = |error: StateError| TaskError::user(&uid, "initialise its state")(error.into()).is_permanent();
+        assert!(user(StateError::TooManyStates));
+        assert!(!user(StateError::Failed));
+    }
 
     #[test]
     fn debug_of_a_job_error_is_its_chain() {

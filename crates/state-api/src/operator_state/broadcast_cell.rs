@@ -137,7 +137,8 @@ impl<K: Key, V: State> Cell for BroadcastCell<K, V> {
 }
 
 struct FrozenEntries<K, V> {
-    /// `None` once they have been serialised.
+    /// `None` once they have been serialised, all at the first call: their order is that of their bytes. So a broadcast state
+    /// that is being written is in memory as bytes too.
     entries: Option<FrozenMapEntries<K, V>>,
     /// In descending order of key: the next one is the last.
     serialized: Vec<(Vec<u8>, Vec<u8>)>,

@@ -147,8 +147,7 @@ impl OperatorState {
     }
 
     fn add(&mut self, state: OneState) -> Result<u16, StateError> {
-        let column = u16::try_from(self.states.len())
-            .map_err(|_| StateError::Backend("an operator cannot have more than 65,536 states".into()))?;
+        let column = u16::try_from(self.states.len()).map_err(|_| StateError::TooManyStates)?;
         self.states.push(state);
         Ok(column)
     }

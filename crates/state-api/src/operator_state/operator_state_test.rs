@@ -477,6 +477,16 @@ fn meta(name: &str, redistribution: Redistribution) -> OperatorStateMeta {
 fn a_broadcast_state_is_not_written_as_a_list() {
     FrozenOperatorState::default().push_serialized(meta("rules", Redistribution::Broadcast), Vec::new());
 }
+#[test]
+fn more_states_than_there_are_numbers_are_a_mistake() {
+    let mut state = state();
+    for _ in 0..=u16::MAX {
+        let meta = meta("same", Redistribution::Split);
+        state.states.push(OneState { meta, cell: None, unread: Vec::new() });
+    }
+    assert!(matches!(state.restore(meta("other", Redistribution::Split), Vec::new()), Err(StateError::TooManyStates)));
+}
+
 
 #[test]
 #[should_panic(expected = "there are two lists with the name \"list\"")]
