@@ -53,8 +53,15 @@ pub trait FunctionInitializationContext: OperatorCx {
         self.restored_checkpoint().is_some()
     }
 
-    /// The checkpoint that the task was started from, if it had state in it.
+    /// The checkpoint that the task was started from, if it had state in it: as [`is_restored`](Self::is_restored), a matter
+    /// of the task and not of the operator.
     fn restored_checkpoint(&self) -> Option<CheckpointId>;
+
+    /// Which subtask of the operator this is, from 0.
+    fn subtask(&self) -> u32;
+
+    /// How many subtasks the operator has.
+    fn parallelism(&self) -> u32;
 
     /// The store of keyed state. Where the stream has no key, the store refuses every state with [`StateError::NotKeyed`].
     fn keyed_state_store(&mut self) -> Result<&mut dyn KeyedStateStore, StateError>;

@@ -59,7 +59,7 @@ pub use function::{
 };
 pub use handle::{Checksum, KeyGroupPart, KeyedStateHandle, ObjectPath, RunningChecksum, StateHandle};
 pub use handles::{AggregatingState, FoldingState, KeyCx, ListState, MapState, ReducingState, ValueState};
-pub use ids::{Attempt, CheckpointId, InvalidName, JobName, OperatorUid, SubtaskId};
+pub use ids::{Attempt, CheckpointId, InvalidName, JobName, OperatorUid, SubtaskId, TaskInfo};
 pub use key_group::{KeyGroup, KeyGroupRange, MAX_PARALLELISM_LIMIT, MaxParallelism, ParallelismError, murmur};
 pub use key_hash::{KEY_HASH_ID, KeyHash, KeyHashError, KeyHasher, encode_canonical};
 pub use keyed_state::{FrozenKeyedState, KeyListenerId, KeyedState, NamespacedStore, RowSettings};

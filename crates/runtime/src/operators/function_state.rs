@@ -7,8 +7,8 @@ use highwater_state_api::{
     FunctionInitializationContext, FunctionSnapshotContext, KeyGroup, KeyGroupRange,
     KeyGroupStatePartitionStreamProvider, KeyedState, KeyedStateCheckpointOutputStream, KeyedStateStore, OperatorCx,
     OperatorState, OperatorStateCheckpointOutputStream, OperatorUid, RAW_OPERATOR_STATE, RawStreamError,
-    RestoredElements, SnapshotRequest, StateError, StatePartitionStreamProvider, UnkeyedStateStore, operator_state,
-    raw_operator_state_meta,
+    RestoredElements, SnapshotRequest, StateError, StatePartitionStreamProvider, TaskInfo, UnkeyedStateStore,
+    operator_state, raw_operator_state_meta,
 };
 
 use crate::TaskError;
@@ -60,6 +60,7 @@ impl FunctionState {
         }
         let mut initialization = Initialization {
             checkpoint: cx.restored_checkpoint,
+            task: cx.task_info(),
             uid: &cx.uid,
             operator: &mut operator,
             keyed: keyed.as_deref_mut(),
@@ -172,6 +173,7 @@ fn not_keyed(asked_for: &str, uid: &OperatorUid) -> StateError {
 
 struct Initialization<'a> {
     checkpoint: Option<CheckpointId>,
+    task: TaskInfo,
     uid: &'a OperatorUid,
     operator: &'a mut OperatorState,
     keyed: Option<&'a mut KeyedState>,
@@ -188,6 +190,14 @@ impl OperatorCx for Initialization<'_> {
 impl FunctionInitializationContext for Initialization<'_> {
     fn restored_checkpoint(&self) -> Option<CheckpointId> {
         self.checkpoint
+    }
+
+    fn subtask(&self) -> u32 {
+        self.task.subtask
+    }
+
+    fn parallelism(&self) -> u32 {
+        self.task.parallelism
     }
 
     fn keyed_state_store(&mut self) -> Result<&mut dyn KeyedStateStore, StateError> {

@@ -51,11 +51,11 @@ impl<In: Data, F: ProcessFunction<In>> Operator for ProcessOperator<In, F> {
 
     fn run(&mut self, limits: &Limits<'_>) -> Result<Ran, TaskError> {
         let FunctionState { cx, operator, .. } = opened(&mut self.state);
-        let mut done = 0;
+        let (task, mut done) = (cx.task_info(), 0);
         while limits.allow(done, self.output.len()) {
             let Some((record, timestamp)) = self.input.next() else { break };
             self.output.set_timestamp(timestamp);
-            let mut context = ProcessContext::new(operator, timestamp, self.progress.watermark);
+            let mut context = ProcessContext::new(operator, task, timestamp, self.progress.watermark);
             self.function
                 .process(record, &mut context, &mut self.output)
                 .map_err(|source| TaskError::user(&cx.uid, "process a record")(source))?;
