@@ -13,7 +13,7 @@ use super::function_state::FunctionState;
 use super::input::Input;
 use super::progress::Progress;
 use super::timers::EventTimeTimers;
-use super::{Takes, refuse_other_state};
+use super::{Takes, opened, refuse_other_state};
 use crate::TaskError;
 use crate::batch::AnyBatch;
 use crate::channel::Barrier;
@@ -174,6 +174,7 @@ where
             done += 1;
         };
         state.end_batch().map_err(TaskError::state(&cx.uid))?;
+        operator.fold();
         Ok(ran)
     }
 
@@ -217,8 +218,4 @@ where
     fn counts(&self) -> OperatorCounts {
         self.progress.counts
     }
-}
-
-fn opened<K>(opened: &mut Option<Opened<K>>) -> &mut Opened<K> {
-    opened.as_mut().expect("an operator is opened before anything else is asked of it")
 }

@@ -28,6 +28,11 @@ use highwater_state_api::{
 
 use crate::operator::{RestoredOperator, RestoredOperatorState};
 
+/// What `open` has set.
+pub(crate) fn opened<T>(opened: &mut Option<T>) -> &mut T {
+    opened.as_mut().expect("an operator is opened before anything else is asked of it")
+}
+
 /// What is recorded of a connector's list, which is a split list.
 ///
 /// A connector whose type cannot be traced vouches for its bytes itself: the default serializer refuses what it cannot

@@ -9,7 +9,7 @@ use super::flat_map::take_batch;
 use super::function_state::FunctionState;
 use super::input::Input;
 use super::progress::Progress;
-use super::{Takes, refuse_other_state};
+use super::{Takes, opened, refuse_other_state};
 use crate::TaskError;
 use crate::batch::AnyBatch;
 use crate::channel::Barrier;
@@ -107,8 +107,4 @@ impl<In: Data, F: ProcessFunction<In>> Operator for ProcessOperator<In, F> {
     fn counts(&self) -> OperatorCounts {
         self.progress.counts
     }
-}
-
-fn opened(state: &mut Option<FunctionState>) -> &mut FunctionState {
-    state.as_mut().expect("an operator is opened before anything else is asked of it")
 }

@@ -9,7 +9,7 @@ use highwater_stream_api::{CommitError, Sink, SinkContext, SinkWriter, Timestamp
 
 use super::input::Input;
 use super::progress::Progress;
-use super::{Takes, connector_list, frozen_list, refuse_other_state};
+use super::{Takes, connector_list, frozen_list, opened, refuse_other_state};
 use crate::batch::AnyBatch;
 use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
@@ -193,8 +193,4 @@ fn commit_next<S: Sink>(
 
 fn now_of(now: Duration) -> Now {
     Now { monotonic_ms: now.as_millis() as u64, wall_clock_ms: 0 }
-}
-
-fn opened<S: Sink>(opened: &mut Option<Opened<S>>) -> &mut Opened<S> {
-    opened.as_mut().expect("an operator is opened before anything else is asked of it")
 }
