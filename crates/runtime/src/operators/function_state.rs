@@ -68,8 +68,9 @@ impl FunctionState {
             raw: &mut raw,
         };
         function.initialize_state(&mut initialization).map_err(TaskError::user(&cx.uid, "initialise its state"))?;
-        let unregistered = keyed.iter().flat_map(|keyed| keyed.unregistered_states());
-        for name in unregistered.chain(operator.unregistered_states()) {
+        let opened = Self { cx, operator, raw };
+        let (cx, keyed) = (&opened.cx, keyed.as_deref());
+        for name in opened.unread_states(keyed) {
             tracing::warn!(
                 target: "highwater::job",
                 operator = %cx.uid,
@@ -78,7 +79,15 @@ impl FunctionState {
                 "the checkpoint has a state that the operator does not register: it is kept unread"
             );
         }
-        Ok(Self { cx, operator, raw })
+        Ok(opened)
+    }
+
+    /// What is restored and was not asked for when the state was initialised.
+    fn unread_states<'a>(&'a self, keyed: Option<&'a KeyedState>) -> impl Iterator<Item = &'a str> {
+        let keyed = keyed.into_iter().flat_map(KeyedState::unregistered_states);
+        let raw_operator = (!self.raw.partitions.is_empty()).then_some(RAW_OPERATOR);
+        let raw_keyed = (!self.raw.key_groups.is_empty()).then_some(RAW_KEYED);
+        keyed.chain(self.operator.unregistered_states()).chain(raw_operator).chain(raw_keyed)
     }
 
     /// Takes a snapshot: the function first, so that what it writes to state belongs to it. `snapshot` has what is not
