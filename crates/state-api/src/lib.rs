@@ -65,8 +65,8 @@ pub use key_hash::{KEY_HASH_ID, KeyHash, KeyHashError, KeyHasher, encode_canonic
 pub use keyed_state::{FrozenKeyedState, KeyListenerId, KeyedState, NamespacedStore, RowSettings};
 pub use operator_state::{
     AnyOperatorStateDescriptor, BroadcastState, FrozenOperatorState, OperatorCx, OperatorListState, OperatorState,
-    OperatorStateHandle, OperatorStateMeta, OperatorStatePart, OperatorStateStore, RawKeyedStateHandle,
-    ReadOnlyBroadcastState, Redistribution, RestoredElements,
+    OperatorStateHandle, OperatorStateMeta, OperatorStatePart, OperatorStateStore, READER_SPLITS, RawKeyedStateHandle,
+    ReadOnlyBroadcastState, Redistribution, RestoredElements, SINK_TRANSACTIONS,
 };
 pub use raw_state::{
     FrozenRawKeyedState, KeyGroupStatePartitionStreamProvider, KeyedStateCheckpointOutputStream,

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use highwater_checkpoint::READER_SPLITS;
-use highwater_state_api::{BincodeSerializer, CheckpointId, OperatorUid, Serializer, State, StateError};
+use highwater_state_api::{BincodeSerializer, CheckpointId, OperatorUid, READER_SPLITS, Serializer, State, StateError};
 use highwater_stream_api::{Collector, Data, PollContext, Polled, SourceReader, Timestamp};
 
 use super::flat_map::take_batch;

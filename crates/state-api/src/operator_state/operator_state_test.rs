@@ -358,8 +358,18 @@ fn handles_are_bound_to_their_store_and_type() {
         let error = store(&mut one).get_list_state(&numbers(blank)).unwrap_err();
         assert!(matches!(error, StateError::BlankName { .. }), "{error}");
     }
-    let error = store(&mut one).get_list_state(&numbers(RAW_OPERATOR_STATE)).unwrap_err();
-    assert!(matches!(error, StateError::ReservedName { .. }), "{error}");
+    for reserved in OperatorState::RESERVED_NAMES {
+        let errors = [
+            store(&mut one).get_list_state(&numbers(reserved)).err(),
+            store(&mut one).get_union_list_state(&numbers(reserved)).err(),
+        ];
+        assert!(errors.iter().all(|error| matches!(error, Some(StateError::ReservedName { .. }))), "{errors:?}");
+        // Broadcast states have names of their own.
+        store(&mut one).get_broadcast_state(&map(reserved)).unwrap();
+        // Raw state is a list only in snapshots.
+        let of_the_house = one.reserved_list_state(&numbers(reserved));
+        assert_eq!(of_the_house.is_ok(), reserved != RAW_OPERATOR_STATE, "{of_the_house:?}");
+    }
     // The same bytes, another type.
     #[derive(Debug, Clone, Serialize, Deserialize)]
     #[serde(transparent)]
@@ -467,16 +477,6 @@ fn nothing_is_restored_once_a_state_is_registered() {
     let _ = state.restore(other, Vec::new());
 }
 
-fn meta(name: &str, redistribution: Redistribution) -> OperatorStateMeta {
-    let map_key = (redistribution == Redistribution::Broadcast).then(crate::Schema::unit);
-    OperatorStateMeta { name: name.to_owned(), redistribution, map_key, element: crate::Schema::unit() }
-}
-
-#[test]
-#[should_panic(expected = "broadcast state \"rules\" is no list")]
-fn a_broadcast_state_is_not_written_as_a_list() {
-    FrozenOperatorState::default().push_serialized(meta("rules", Redistribution::Broadcast), Vec::new());
-}
 #[test]
 fn more_states_than_there_are_numbers_are_a_mistake() {
     let mut state = state();
@@ -487,6 +487,16 @@ fn more_states_than_there_are_numbers_are_a_mistake() {
     assert!(matches!(state.restore(meta("other", Redistribution::Split), Vec::new()), Err(StateError::TooManyStates)));
 }
 
+fn meta(name: &str, redistribution: Redistribution) -> OperatorStateMeta {
+    let map_key = (redistribution == Redistribution::Broadcast).then(crate::Schema::unit);
+    OperatorStateMeta { name: name.to_owned(), redistribution, map_key, element: crate::Schema::unit() }
+}
+
+#[test]
+#[should_panic(expected = "broadcast state \"rules\" is no list")]
+fn a_broadcast_state_is_not_written_as_a_list() {
+    FrozenOperatorState::default().push_serialized(meta("rules", Redistribution::Broadcast), Vec::new());
+}
 
 #[test]
 #[should_panic(expected = "there are two lists with the name \"list\"")]
