@@ -74,6 +74,74 @@ fn its_elements_are_divided_among_the_subtasks() {
     }
 }
 
+/// Its elements have no schema that can be traced, and say so.
+#[derive(Clone)]
+struct Untraceable(u64);
+
+impl serde::Serialize for Untraceable {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Untraceable {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let number = u64::deserialize(deserializer)?;
+        if number < 1_000_000 { Err(serde::de::Error::custom("too small")) } else { Ok(Self(number)) }
+    }
+}
+
+struct Large(Notes<Vec<u64>>);
+
+impl ProcessFunction<u64> for Large {
+    type Out = u64;
+
+    fn process(&mut self, number: u64, _: &mut ProcessContext<'_>, out: &mut Collector<u64>) -> Result<()> {
+        out.collect(number);
+        Ok(())
+    }
+}
+
+impl ListCheckpointed<Untraceable> for Large {
+    fn snapshot_state(&mut self, _: CheckpointId, _: u64) -> Result<Vec<Untraceable>> {
+        Ok(vec![Untraceable(1_000_000), Untraceable(1_000_001)])
+    }
+
+    fn restore_state(&mut self, state: Vec<Untraceable>) -> Result<()> {
+        self.0.note(state.into_iter().map(|element| element.0).collect());
+        Ok(())
+    }
+}
+
+#[test]
+fn under_a_descriptor_of_its_own_if_it_needs_one() {
+    let storage = storage();
+    let notes = Notes::new();
+    let environment = || environment("described", storage.clone());
+    let env = environment();
+    let of_function = notes.clone();
+    env.from_source(SequenceSource::new(0..9))
+        .process(move || ListCheckpointedFunction::new(Large(of_function.clone())))
+        .uid("large")
+        .sink_to(CollectSink::default());
+    let error = format!("{:?}", env.execute().unwrap_err());
+    assert!(error.contains(r#"state "_list_checkpointed": no schema could be traced"#), "{error}");
+
+    for restored in [&[][..], &[vec![1_000_000, 1_000_001]]] {
+        let env = environment();
+        let of_function = notes.clone();
+        env.from_source(endless(1))
+            .process(move || {
+                let descriptor = ListStateDescriptor::new("large numbers").opaque_schema("large", 1);
+                ListCheckpointedFunction::with_descriptor(Large(of_function.clone()), descriptor)
+            })
+            .uid("large")
+            .sink_to(CollectSink::default());
+        run_and_cancel(&env, 1);
+        assert_eq!(notes.take(), restored);
+    }
+}
+
 /// The same on a keyed stream, beside the hooks of the function itself.
 struct Keyed(Notes<&'static str>);
 
@@ -85,7 +153,8 @@ impl KeyedProcessFunction<u64, u64> for Keyed {
         Ok(())
     }
 
-    fn process(&mut self, number: u64, _: &mut KeyedContext<'_, u64>, out: &mut Collector<u64>) -> Result<()> {
+    fn process(&mut self, number: u64, cx: &mut KeyedContext<'_, u64>, out: &mut Collector<u64>) -> Result<()> {
+        assert_eq!((cx.subtask(), cx.parallelism()), (0, 1));
         out.collect(number);
         Ok(())
     }

@@ -38,7 +38,6 @@ impl ProcessFunction<u64> for Remembering {
     }
 }
 
-/// Contract: E100, E107, E108, E109, E110.
 /// Field case: R53.
 #[test]
 fn through_cancels_and_rescaling() {
@@ -77,6 +76,78 @@ fn through_cancels_and_rescaling() {
         before = all.len();
     }
     assert!(before > 0);
+}
+
+/// What a subtask was restored with, and what of its list is in a checkpoint later on.
+type Shares = Vec<(u32, Vec<u64>)>;
+
+/// Subtask `i` keeps what it is restored with; at the first start the list that is given for it.
+#[derive(Clone)]
+struct Keeping {
+    first: Vec<Vec<u64>>,
+    list: OperatorListState<u64>,
+    restored: Notes<(u32, Vec<u64>)>,
+    /// Subtask and parallelism, as the function was told when it was initialised.
+    task: (u32, u32),
+}
+
+impl ProcessFunction<u64> for Keeping {
+    type Out = u64;
+
+    fn initialize_state(&mut self, cx: &mut dyn FunctionInitializationContext) -> Result<()> {
+        self.list = cx.operator_state_store().get_list_state(&ListStateDescriptor::new("kept"))?;
+        self.task = (cx.subtask(), cx.parallelism());
+        if cx.is_restored() {
+            self.restored.note((cx.subtask(), self.list.get(cx)?));
+        } else {
+            let own = self.first[cx.subtask() as usize].clone();
+            self.list.update(cx, own)?;
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, number: u64, cx: &mut ProcessContext<'_>, out: &mut Collector<u64>) -> Result<()> {
+        assert_eq!((cx.subtask(), cx.parallelism()), self.task);
+        out.collect(number);
+        Ok(())
+    }
+}
+
+/// What the subtasks get at `parallelism` of these lists of the old ones.
+fn redistributed(first: &[&[u64]], parallelism: u32) -> Shares {
+    let storage = storage();
+    let restored = Notes::new();
+    for parallelism in [first.len() as u32, parallelism] {
+        let env = environment("keeping", storage.clone());
+        env.set_parallelism(parallelism);
+        let first = first.iter().map(|list| list.to_vec()).collect();
+        let keeping = Keeping { first, list: OperatorListState::default(), restored: restored.clone(), task: (0, 0) };
+        env.from_source(endless(7))
+            .rebalance()
+            .process(move || keeping.clone())
+            .uid("keeping")
+            .sink_to(CollectSink::default());
+        run_and_cancel(&env, 1);
+    }
+    let mut shares = restored.take();
+    shares.sort();
+    shares
+}
+
+/// Contract: E107, E108, E109, E110.
+#[test]
+fn and_each_subtask_gets_the_share_that_is_promised() {
+    let (a, b): (&[u64], &[u64]) = (&[1, 2, 3], &[11, 12]);
+    let expect = |first: &[&[u64]], shares: &[&[u64]]| {
+        let shares: Shares = (0..).zip(shares.iter().map(|share| share.to_vec())).collect();
+        assert_eq!(redistributed(first, shares.len() as u32), shares);
+    };
+    expect(&[a, b], &[&[1, 2], &[3, 11], &[12]]);
+    expect(&[a, b], &[&[1, 2, 3, 11, 12]]);
+    expect(&[a, b], &[&[1, 2], &[3], &[11], &[12]]);
+    expect(&[a, &[], b], &[a, &[], b]);
+    // The others know that they were restored.
+    expect(&[&[7]], &[&[7], &[], &[], &[]]);
 }
 
 #[test]

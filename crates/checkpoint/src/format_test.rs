@@ -3,16 +3,16 @@
 use bytes::Bytes;
 use highwater_state_api::{
     Attempt, CheckpointId, Checksum, KEY_HASH_ID, KeyGroup, KeyGroupPart, KeyedStateHandle, MaxParallelism, ObjectPath,
-    OperatorStateHandle, OperatorStateMeta, OperatorStatePart, RawKeyedStateHandle, Redistribution, Schema,
-    StateHandle, StateKind, TableMeta, operator_state,
+    OperatorStateHandle, OperatorStateMeta, OperatorStatePart, READER_SPLITS, RawKeyedStateHandle, Redistribution,
+    Schema, StateHandle, StateKind, TableMeta, operator_state,
 };
 use insta::assert_snapshot;
 use proptest::prelude::*;
 
 use crate::script_test::{job, uid};
 use crate::{
-    CheckpointMetadata, FormatError, LogRecord, OperatorSnapshot, OperatorState, READER_SPLITS, decode_log_record,
-    decode_metadata, encode_log_record, encode_metadata,
+    CheckpointMetadata, FormatError, LogRecord, OperatorSnapshot, OperatorState, decode_log_record, decode_metadata,
+    encode_log_record, encode_metadata,
 };
 
 /// The bytes of the first example in a format text: lines that are indented by four and begin with a byte.

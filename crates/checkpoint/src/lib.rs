@@ -60,8 +60,7 @@ pub use log_numbers::successors;
 pub use metadata::{decode_metadata, encode_metadata};
 pub use operator_shares::{OperatorStatePiece, OperatorStateShare};
 pub use redistribute::{
-    Assignment, OperatorTarget, READER_SPLITS, RedistributeError, RestoredOperator, RestoredSource, RestoredSubtask,
-    redistribute,
+    Assignment, OperatorTarget, RedistributeError, RestoredOperator, RestoredSource, RestoredSubtask, redistribute,
 };
 pub use request::{CheckpointRequest, RequestId};
 pub use restart::{

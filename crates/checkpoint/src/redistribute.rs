@@ -8,16 +8,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use highwater_state_api::{
     KEY_HASH_ID, KeyGroupPart, KeyGroupRange, KeyedStateHandle, MaxParallelism, OperatorUid, ParallelismError,
-    RawKeyedStateHandle,
+    READER_SPLITS, RawKeyedStateHandle,
 };
 
 use crate::operator_shares::{OldStates, OperatorStateShare};
 use crate::{CheckpointMetadata, OperatorSnapshot, OperatorState};
-
-/// Name of the operator list in which a source's readers snapshot their splits, one element a split.
-///
-/// A restore gives these back to the source's enumerator, which hands them out anew.
-pub const READER_SPLITS: &str = "_reader_splits";
 
 /// An operator of the job that is to be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,7 +190,7 @@ fn restore(operator: &OperatorState, target: &OperatorTarget) -> Result<Restored
         .enumerator
         .as_ref()
         .map(|enumerator| RestoredSource { enumerator: enumerator.clone(), splits: old.take_list(READER_SPLITS) });
-    let shares = old.redistribute(target.parallelism as usize).map_err(disagree)?;
+    let shares = old.redistribute(target.parallelism as usize);
 
     let watermark = lowest_watermark(operator);
     let subtasks = (0..target.parallelism)

@@ -4,14 +4,15 @@ use bytes::Bytes;
 use highwater_state_api::operator_state::{slice_elements, write_element};
 use highwater_state_api::{
     Checksum, KEY_HASH_ID, KeyGroup, KeyGroupPart, KeyedStateHandle, MaxParallelism, OperatorStateHandle,
-    OperatorStateMeta, OperatorStatePart, RawKeyedStateHandle, Redistribution, Schema, StateHandle, operator_state,
+    OperatorStateMeta, OperatorStatePart, READER_SPLITS, RawKeyedStateHandle, Redistribution, Schema, StateHandle,
+    operator_state,
 };
 use proptest::prelude::*;
 
 use crate::script_test::{job, uid};
 use crate::{
     CheckpointMetadata, OperatorSnapshot, OperatorState, OperatorStatePiece, OperatorStateShare, OperatorTarget,
-    READER_SPLITS, RedistributeError, RestoredOperator, redistribute,
+    RedistributeError, RestoredOperator, redistribute,
 };
 
 fn groups(groups: u32) -> MaxParallelism {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use highwater_state_api::{
     At, ByteTables, CheckpointId, ConfigError, ConfigNotices, Configuration, Entry, EntryVisitor, FrozenState,
-    KeyGroup, KeyedBackendParameters, KeyedStateBackend, OperatorBackendParameters, OperatorState, Prefix, Residence,
-    SnapshotRequest, StateBackend, StateError, TableId, TableMeta, TypedRows,
+    KeyGroup, KeyedBackendParameters, KeyedStateBackend, Prefix, Residence, SnapshotRequest, StateBackend, StateError,
+    TableId, TableMeta, TypedRows,
 };
 
 /// Whether a [`FaultyBackend`] fails. Clones share it.
@@ -64,14 +64,6 @@ impl StateBackend for FaultyBackend {
         self.outage.check("create a backend")?;
         let inner = self.inner.create_keyed_backend(parameters)?;
         Ok(Box::new(FaultyKeyedBackend { inner, outage: self.outage.clone() }))
-    }
-
-    fn create_operator_state_backend(
-        &self,
-        parameters: &OperatorBackendParameters,
-    ) -> Result<OperatorState, StateError> {
-        self.outage.check("create operator state")?;
-        self.inner.create_operator_state_backend(parameters)
     }
 
     fn configure(

@@ -3,14 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use highwater_conformance::{
     Fault, Faults, FaultyStorage, Operation, Recording, RecordingStorage, ReferenceDisk, ReferenceStorage, When,
 };
 use highwater_state_api::{
-    CheckpointStorage, CheckpointStreamFactory, INLINE_BYTES_MAX_LIMIT, InlineThresholdError, ObjectPath, StateHandle,
-    StorageError, read_state,
+    BincodeSerializer, CheckpointStorage, CheckpointStreamFactory, INLINE_BYTES_MAX_LIMIT, InlineThresholdError,
+    ListStateDescriptor, ObjectPath, OperatorState, OperatorStateStore, Schema, SchemaError, Serializer,
+    SerializerError, StateError, StateHandle, StorageError, read_state,
 };
 use pollster::block_on;
 
@@ -93,7 +95,7 @@ fn a_threshold_above_the_limit_is_refused() {
     assert_eq!(error.to_string(), text);
 }
 
-/// Contract: B44, B45, E104.
+/// Contract: B44, B45.
 #[test]
 fn a_stream_that_is_dropped_leaves_nothing() {
     let (storage, _) = recorded();
@@ -138,5 +140,72 @@ fn a_stream_that_has_failed_cannot_be_closed_as_if_nothing_were_missing() {
             assert!(matches!(closed, Err(StorageError::Unavailable { .. })), "{operation:?}, {pieces:?}: {closed:?}");
             assert_eq!(block_on(storage.list(&folder())).unwrap(), []);
         }
+    }
+}
+
+/// Writes numbers as a kilobyte each, but for one that it refuses once it is told to.
+#[derive(Debug, Clone)]
+struct Refusing {
+    number: u64,
+    refuses: Arc<AtomicBool>,
+}
+
+impl Serializer<u64> for Refusing {
+    fn serialize(&self, number: &u64, out: &mut Vec<u8>) -> Result<(), SerializerError> {
+        if *number == self.number && self.refuses.load(Ordering::Relaxed) {
+            return Err(SerializerError { serializer: "refusing", reason: "not this one".to_owned() });
+        }
+        out.extend_from_slice(&number.to_le_bytes());
+        out.resize(out.len() + 1_016, 0);
+        Ok(())
+    }
+
+    fn deserialize(&self, bytes: &[u8]) -> Result<u64, SerializerError> {
+        BincodeSerializer::default().deserialize(&bytes[..8])
+    }
+
+    fn schema(&self) -> Result<Schema, SchemaError> {
+        Ok(Schema::Opaque { name: "padded".to_owned(), version: 1 })
+    }
+}
+
+/// Contract: E104.
+#[test]
+fn operator_state_that_is_given_up_while_it_is_written_leaves_nothing() {
+    const NUMBERS: u64 = 500;
+    let write = |refused: Option<u64>, fault: Option<When>| {
+        let faults = Faults::default();
+        let storage = FaultyStorage::new(Arc::new(ReferenceStorage::on(&ReferenceDisk::default())), faults.clone());
+        let refuses = Arc::new(AtomicBool::new(false));
+        let serializer = Refusing { number: refused.unwrap_or(u64::MAX), refuses: refuses.clone() };
+        let mut state = OperatorState::new(1);
+        let store: &mut dyn OperatorStateStore = &mut state;
+        let list = store.get_list_state(&ListStateDescriptor::<u64>::new("list").with_serializer(serializer)).unwrap();
+        list.add_all(&mut state, 0..NUMBERS).unwrap();
+        let frozen = state.freeze().unwrap();
+        refuses.store(true, Ordering::Relaxed);
+        fault.into_iter().for_each(|when| faults.arm(when, Fault::FailBefore));
+        let factory = CheckpointStreamFactory::new(&storage, folder(), INLINE_MAX).unwrap();
+        let mut stream = factory.create_checkpoint_state_output_stream("state-0");
+        let written = block_on(async {
+            frozen.write(&mut stream).await?;
+            Ok::<_, StateError>(stream.close_and_get_handle().await?)
+        });
+        (written, block_on(storage.list(&folder())).unwrap().len())
+    };
+    let (written, objects) = write(None, None);
+    assert!(written.is_ok() && objects == 1);
+    // At the first element, in the middle of a piece, behind several pieces, at the last element.
+    for refused in [0, 70, 300, NUMBERS - 1] {
+        let (written, objects) = write(Some(refused), None);
+        assert!(matches!(written, Err(StateError::Serializer { .. })), "element {refused}: {written:?}");
+        assert_eq!(objects, 0, "element {refused}");
+    }
+    let of_storage = [Operation::Create, Operation::Finish].map(|operation| When::nth(operation, 1));
+    for fault in of_storage.into_iter().chain((1..=5).map(|nth| When::nth(Operation::Write, nth))) {
+        let text = format!("{fault:?}");
+        let (written, objects) = write(None, Some(fault));
+        assert!(matches!(written, Err(StateError::Storage(_))), "{text}: {written:?}");
+        assert_eq!(objects, 0, "{text}");
     }
 }

@@ -100,6 +100,7 @@ fn is_mistake(error: &StateError) -> bool {
             | StateError::ForeignHandle
             | StateError::NotKeyed { .. }
             | StateError::RawStream(_)
+            | StateError::TooManyStates
             | StateError::NotTaken { .. }
             | StateError::BlankName { .. }
             | StateError::ReservedName { .. }
@@ -238,6 +239,18 @@ mod tests {
 
     fn too_large() -> TaskError {
         TaskError::User { operator: "sum".to_owned(), activity: "process", source: "too large".into() }
+    }
+
+    #[test]
+    fn what_a_program_does_wrong_is_not_tried_again() {
+        let uid = OperatorUid::new("sum").unwrap();
+        let state = |error| TaskError::state(&uid)(error).is_permanent();
+        assert!(state(StateError::TooManyStates));
+        assert!(!state(StateError::Backend("the disk is full".into())));
+        // Also when it comes through user code.
+        let user = |error: StateError| TaskError::user(&uid, "initialise its state")(error.into()).is_permanent();
+        assert!(user(StateError::TooManyStates));
+        assert!(!user(StateError::Failed));
     }
 
     #[test]

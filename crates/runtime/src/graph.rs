@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use highwater_checkpoint::{OperatorPlan, OperatorTarget, READER_SPLITS, TaskPlan};
+use highwater_checkpoint::{OperatorPlan, OperatorTarget, TaskPlan};
 use highwater_state_api::{
-    BincodeSerializer, BoxedError, MaxParallelism, OperatorStateMeta, OperatorUid, Serializer, State,
+    BincodeSerializer, BoxedError, MaxParallelism, OperatorStateMeta, OperatorUid, READER_SPLITS, Serializer, State,
 };
 use highwater_stream_api::{Sink, SinkStart, Source, SplitAssignment, SplitEnumerator};
 

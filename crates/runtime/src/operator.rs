@@ -10,7 +10,7 @@ use highwater_checkpoint::OperatorSnapshot;
 use highwater_state_api::{
     Attempt, CheckpointId, FrozenKeyedState, FrozenOperatorState, FrozenRawKeyedState, JobName, KeyGroup,
     KeyGroupRange, MaxParallelism, OperatorStateMeta, OperatorUid, RestoredElements, RowSettings, StateBackend,
-    StateError, TableMeta, operator_state,
+    StateError, TableMeta, TaskInfo, operator_state,
 };
 use highwater_stream_api::Timestamp;
 
@@ -193,6 +193,11 @@ pub struct OperatorContext {
 }
 
 impl OperatorContext {
+    /// Which of the subtasks of the operator this is.
+    pub fn task_info(&self) -> TaskInfo {
+        TaskInfo { subtask: self.subtask, parallelism: self.parallelism }
+    }
+
     /// The key groups that the subtask owns.
     pub fn key_groups(&self) -> KeyGroupRange {
         self.max_parallelism.range_of(self.subtask, self.parallelism)

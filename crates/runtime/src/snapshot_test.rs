@@ -1,12 +1,23 @@
 //! Which state becomes an object of its own, and which travels in the metadata.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater_conformance::{Recording, RecordingStorage};
 use highwater_state_api::{
-    At, Entry, EntryVisitor, FrozenState, INLINE_BYTES_MAX, KeyGroup, MaxParallelism, ObjectPath, StateError, TableId,
+    At, BoxedError, Entry, EntryVisitor, FrozenState, FunctionInitializationContext, INLINE_BYTES_MAX, KeyGroup,
+    ListStateDescriptor, MaxParallelism, ObjectPath, RowSettings, StateError, TableId,
 };
 use highwater_state_backend_memory::MemoryCheckpointStorage;
+use highwater_state_kit::HeapStateBackend;
+use highwater_stream_api::{Collector, ProcessContext, ProcessFunction};
 use pollster::block_on;
 
 use super::*;
+use crate::Chain;
+use crate::channel::Barrier;
+use crate::operator::OperatorContext;
+use crate::operators::ProcessOperator;
 
 /// A snapshot with one value in each of some key groups.
 struct Values(Vec<(KeyGroup, usize)>);
@@ -68,4 +79,58 @@ fn state_of_exactly_the_threshold_is_inline_and_of_one_byte_more_an_object() {
 fn without_state_there_is_no_object() {
     let (handle, objects) = written(&[]);
     assert!(handle.parts.is_empty() && handle.state.length() == 0 && objects.is_empty());
+}
+
+/// Registers a list, or has no state at all.
+struct Listing {
+    has_list: bool,
+}
+
+impl ProcessFunction<u64> for Listing {
+    type Out = u64;
+
+    fn initialize_state(&mut self, cx: &mut dyn FunctionInitializationContext) -> Result<(), BoxedError> {
+        if self.has_list {
+            cx.operator_state_store().get_list_state(&ListStateDescriptor::<u64>::new("list"))?;
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, _: u64, _: &mut ProcessContext<'_>, _: &mut Collector<u64>) -> Result<(), BoxedError> {
+        Ok(())
+    }
+}
+
+/// Contract: E101.
+#[test]
+fn of_an_operator_without_states_nothing_is_written() {
+    let recording = Recording::default();
+    let storage = RecordingStorage::new(Arc::new(MemoryCheckpointStorage::new()), recording.clone());
+    for has_list in [false, true] {
+        let uid = OperatorUid::new("operator").unwrap();
+        let job = JobName::new("job").unwrap();
+        let context = OperatorContext {
+            job: job.clone(),
+            attempt: Attempt(1),
+            uid: uid.clone(),
+            subtask: 0,
+            parallelism: 1,
+            max_parallelism: MaxParallelism::new(8).unwrap(),
+            state_backend: Arc::new(HeapStateBackend::new()),
+            row_settings: RowSettings { cached_rows_max: 0, hash_seed: 1 },
+            now: Duration::ZERO,
+            restored_checkpoint: None,
+            restored: None,
+        };
+        let mut chain = Chain::new(vec![(uid, Box::new(ProcessOperator::new(Listing { has_list })))]);
+        chain.open(|_| context.clone()).unwrap();
+        let checkpoint = CheckpointId(1);
+        let frozen = chain.freeze(Barrier { checkpoint, triggered_at_ms: 0 }).unwrap();
+        let subtask = SubtaskId { task: 0, subtask: 0 };
+        let report = block_on(AsyncSnapshot { job, attempt: Attempt(1), checkpoint, subtask, frozen }.write(&storage));
+        let Report::Acknowledged(acknowledgement) = report else { panic!("{report:?}") };
+        let (_, snapshot) = &acknowledgement.snapshot.operators[0];
+        assert_eq!(snapshot.has_state(), has_list, "{snapshot:?}");
+        assert!(recording.calls().is_empty(), "{:?}", recording.lines());
+    }
 }

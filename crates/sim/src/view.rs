@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use highwater_checkpoint::{CheckpointMetadata, OperatorState, READER_SPLITS, decode_metadata};
+use highwater_checkpoint::{CheckpointMetadata, OperatorState, decode_metadata};
 use highwater_state_api::{
-    BincodeSerializer, BoxedError, CheckpointId, KeyedStateHandle, ObjectPath, Serializer, StateHandle, canonical,
-    check, operator_state,
+    BincodeSerializer, BoxedError, CheckpointId, KeyedStateHandle, ObjectPath, READER_SPLITS, Serializer, StateHandle,
+    canonical, check, operator_state,
 };
 
 use crate::job::{COUNT_STATE, COUNTER, KEYS_STATE, SINK, SOURCE, Split, Transaction, read_enumerator};

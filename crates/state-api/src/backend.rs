@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::rows::TypedRows;
 use crate::{
     CheckpointId, CheckpointStorage, ConfigError, ConfigNotices, Configuration, JobName, KeyGroup, KeyGroupRange,
-    MaxParallelism, OperatorState, OperatorUid, StateError, TableMeta,
+    MaxParallelism, OperatorUid, StateError, TableMeta,
 };
 
 /// Number of a table (a registered state) within one keyed backend, from 0, in the order of registration.
@@ -153,20 +153,8 @@ pub struct KeyedBackendParameters {
     pub range: KeyGroupRange,
 }
 
-/// Who operator state is made for.
-#[derive(Debug, Clone)]
-pub struct OperatorBackendParameters {
-    /// The job.
-    pub job: JobName,
-    /// The operator.
-    pub operator: OperatorUid,
-    /// Index of the subtask.
-    pub subtask: u32,
-    /// Seed of hash tables, so that nobody can prepare keys that collide. Injected: random in production.
-    pub hash_seed: u64,
-}
-
-/// Makes the keyed backends of a job: how working state is held.
+/// Makes the keyed backends of a job: how working state is held. Operator state is not its matter: that is on the heap
+/// whatever the backend.
 ///
 /// A factory, injected into the runtime; each call makes an independent, empty backend. Restored state is written into
 /// it through its own interface, so a backend needs no code for restoring.
@@ -191,15 +179,6 @@ pub trait StateBackend: Send + Sync + fmt::Debug {
     ) -> Result<Option<Arc<dyn StateBackend>>, ConfigError> {
         Ok(None)
     }
-
-    /// Makes the operator state of one operator subtask, empty. On the heap unless a backend does something else about
-    /// it.
-    fn create_operator_state_backend(
-        &self,
-        parameters: &OperatorBackendParameters,
-    ) -> Result<OperatorState, StateError> {
-        Ok(OperatorState::new(parameters.hash_seed))
-    }
 }
 
 impl<B: StateBackend + ?Sized> StateBackend for Arc<B> {
@@ -220,13 +199,6 @@ impl<B: StateBackend + ?Sized> StateBackend for Arc<B> {
         notices: &mut ConfigNotices,
     ) -> Result<Option<Arc<dyn StateBackend>>, ConfigError> {
         (**self).configure(cluster, notices)
-    }
-
-    fn create_operator_state_backend(
-        &self,
-        parameters: &OperatorBackendParameters,
-    ) -> Result<OperatorState, StateError> {
-        (**self).create_operator_state_backend(parameters)
     }
 }
 

@@ -80,6 +80,9 @@ pub enum StateError {
         /// The operator.
         operator: String,
     },
+    /// An operator registers, or is restored with, more states than there are numbers for.
+    #[error("an operator cannot have more than 65,536 keyed states, nor more than 65,536 operator states")]
+    TooManyStates,
     /// A raw stream was used in a way that it cannot be.
     #[error(transparent)]
     RawStream(#[from] crate::RawStreamError),

@@ -17,7 +17,7 @@ pub trait CheckpointedFunction {
 
     /// Called in the synchronous part of every snapshot, on the task's thread, before the state is frozen: what is
     /// written to state here belongs to the snapshot. Every record before the barrier has been processed. An error
-    /// declines the checkpoint, and the job goes on.
+    /// declines the checkpoint, and the job goes on; what was written to state before the error stays written.
     fn snapshot_state(&mut self, cx: &mut dyn FunctionSnapshotContext) -> Result<(), BoxedError>;
 }
 
@@ -53,8 +53,15 @@ pub trait FunctionInitializationContext: OperatorCx {
         self.restored_checkpoint().is_some()
     }
 
-    /// The checkpoint that the task was started from, if it had state in it.
+    /// The checkpoint that the task was started from, if it had state in it: as [`is_restored`](Self::is_restored), a matter
+    /// of the task and not of the operator.
     fn restored_checkpoint(&self) -> Option<CheckpointId>;
+
+    /// Which subtask of the operator this is, from 0.
+    fn subtask(&self) -> u32;
+
+    /// How many subtasks the operator has.
+    fn parallelism(&self) -> u32;
 
     /// The store of keyed state. Where the stream has no key, the store refuses every state with [`StateError::NotKeyed`].
     fn keyed_state_store(&mut self) -> Result<&mut dyn KeyedStateStore, StateError>;
@@ -113,7 +120,7 @@ pub trait ListCheckpointed<T: State> {
     fn snapshot_state(&mut self, checkpoint: CheckpointId, timestamp_ms: u64) -> Result<Vec<T>, BoxedError>;
 
     /// Called before the first record, only when the task is restored. The list may be empty: there may be more subtasks
-    /// than elements.
+    /// than elements, and the function may be new in a task that is restored.
     fn restore_state(&mut self, state: Vec<T>) -> Result<(), BoxedError>;
 }
 
@@ -121,13 +128,21 @@ pub trait ListCheckpointed<T: State> {
 #[derive(Debug, Clone, Default)]
 pub struct ListCheckpointedFunction<F, T> {
     function: F,
+    /// `None` for the list of the house.
+    descriptor: Option<ListStateDescriptor<T>>,
     list: OperatorListState<T>,
 }
 
 impl<F: ListCheckpointed<T>, T: State> ListCheckpointedFunction<F, T> {
-    /// Keeps the state of `function`.
+    /// Keeps the state of `function` in the list [`LIST_CHECKPOINTED_STATE`].
     pub fn new(function: F) -> Self {
-        Self { function, list: OperatorListState::default() }
+        Self { function, descriptor: None, list: OperatorListState::default() }
+    }
+
+    /// Keeps the state of `function` in a list of another name, schema or serializer: where the type of the elements has
+    /// no schema that can be traced, for one.
+    pub fn with_descriptor(function: F, descriptor: ListStateDescriptor<T>) -> Self {
+        Self { function, descriptor: Some(descriptor), list: OperatorListState::default() }
     }
 }
 
@@ -140,7 +155,10 @@ impl<F, T> ListCheckpointedFunction<F, T> {
 
 impl<F: ListCheckpointed<T>, T: State> CheckpointedFunction for ListCheckpointedFunction<F, T> {
     fn initialize_state(&mut self, cx: &mut dyn FunctionInitializationContext) -> Result<(), BoxedError> {
-        self.list = cx.operator_state_store().get_list_state(&ListStateDescriptor::new(LIST_CHECKPOINTED_STATE))?;
+        self.list = match &self.descriptor {
+            Some(descriptor) => cx.operator_state_store().get_list_state(descriptor)?,
+            None => cx.operator_state().reserved_list_state(&ListStateDescriptor::new(LIST_CHECKPOINTED_STATE))?,
+        };
         if cx.is_restored() {
             let state = self.list.get(cx)?;
             self.function.restore_state(state)?;

@@ -129,6 +129,15 @@ impl fmt::Display for SubtaskId {
     }
 }
 
+/// Which of the subtasks of its operator a function runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskInfo {
+    /// The subtask, from 0.
+    pub subtask: u32,
+    /// How many subtasks the operator has.
+    pub parallelism: u32,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

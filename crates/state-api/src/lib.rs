@@ -39,7 +39,7 @@ mod store;
 
 pub use backend::{
     At, BackendPairing, ByteTables, Entry, EntryVisitor, FrozenState, KeyedBackendParameters, KeyedStateBackend,
-    OperatorBackendParameters, Prefix, Residence, SnapshotRequest, StateBackend, TableId,
+    Prefix, Residence, SnapshotRequest, StateBackend, TableId,
 };
 pub use checkpoint_stream::{
     CheckpointStateOutputStream, CheckpointStreamFactory, INLINE_BYTES_MAX_LIMIT, InlineThresholdError,
@@ -59,14 +59,14 @@ pub use function::{
 };
 pub use handle::{Checksum, KeyGroupPart, KeyedStateHandle, ObjectPath, RunningChecksum, StateHandle};
 pub use handles::{AggregatingState, FoldingState, KeyCx, ListState, MapState, ReducingState, ValueState};
-pub use ids::{Attempt, CheckpointId, InvalidName, JobName, OperatorUid, SubtaskId};
+pub use ids::{Attempt, CheckpointId, InvalidName, JobName, OperatorUid, SubtaskId, TaskInfo};
 pub use key_group::{KeyGroup, KeyGroupRange, MAX_PARALLELISM_LIMIT, MaxParallelism, ParallelismError, murmur};
 pub use key_hash::{KEY_HASH_ID, KeyHash, KeyHashError, KeyHasher, encode_canonical};
 pub use keyed_state::{FrozenKeyedState, KeyListenerId, KeyedState, NamespacedStore, RowSettings};
 pub use operator_state::{
     AnyOperatorStateDescriptor, BroadcastState, FrozenOperatorState, OperatorCx, OperatorListState, OperatorState,
-    OperatorStateHandle, OperatorStateMeta, OperatorStatePart, OperatorStateStore, RawKeyedStateHandle,
-    ReadOnlyBroadcastState, Redistribution, RestoredElements,
+    OperatorStateHandle, OperatorStateMeta, OperatorStatePart, OperatorStateStore, READER_SPLITS, RawKeyedStateHandle,
+    ReadOnlyBroadcastState, Redistribution, RestoredElements, SINK_TRANSACTIONS,
 };
 pub use raw_state::{
     FrozenRawKeyedState, KeyGroupStatePartitionStreamProvider, KeyedStateCheckpointOutputStream,

@@ -223,11 +223,32 @@ fn chosen_storage<'c>(configuration: &'c Configuration, notices: &mut ConfigNoti
                 let (key, winner) = (storage.key.to_owned(), backend.key.to_owned());
                 notices.add(ConfigNotice::IgnoredKey { key, winner });
             }
+            note_ignored_directory(configuration, backend, legacy.storage, notices);
             (Some(backend), legacy.storage.to_owned())
         }
-        (_, Some(storage)) => (Some(storage), storage.value.to_ascii_lowercase()),
+        (_, Some(storage)) => {
+            let name = storage.value.to_ascii_lowercase();
+            note_ignored_directory(configuration, storage, &name, notices);
+            (Some(storage), name)
+        }
         (_, None) if configuration.find(&CHECKPOINT_DIRECTORY, notices).is_some() => (None, IN_FILES.to_owned()),
         (_, None) => (None, IN_MEMORY.to_owned()),
+    }
+}
+
+/// Says so when checkpoints are kept in memory although a directory is set: who set it believes them to be there.
+fn note_ignored_directory(
+    configuration: &Configuration,
+    winner: Setting<'_>,
+    storage: &str,
+    notices: &mut ConfigNotices,
+) {
+    if storage != IN_MEMORY {
+        return;
+    }
+    if let Some(directory) = configuration.find(&CHECKPOINT_DIRECTORY, notices) {
+        let (key, winner) = (directory.key.to_owned(), winner.key.to_owned());
+        notices.add(ConfigNotice::IgnoredKey { key, winner });
     }
 }
 

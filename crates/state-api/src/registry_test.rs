@@ -115,7 +115,10 @@ fn a_legacy_name_is_a_backend_and_a_storage_and_its_replacement_is_named() {
         ("memory", "jobmanager", "hashmap and memory"),
         ("FileSystem", "filesystem", "hashmap and files"),
     ] {
-        let configuration = Configuration::from([("state.backend", name), ("execution.checkpointing.dir", "/a")]);
+        let mut configuration = Configuration::from([("state.backend", name)]);
+        if storage == "filesystem" {
+            configuration.set("execution.checkpointing.dir", "/a");
+        }
         let (loaded, notices) = load(&configuration);
         assert_eq!(loaded, loads);
         assert_eq!(
@@ -196,6 +199,25 @@ fn without_a_storage_a_directory_decides() {
     }
     let memory = [("execution.checkpointing.dir", "/a"), ("state.checkpoint-storage", "JobManager")];
     assert_eq!(load(&Configuration::from(memory)).0, "hashmap and memory");
+}
+
+#[test]
+fn a_directory_that_memory_has_no_use_for_is_said_to_be_ignored() {
+    for (key, value) in [
+        ("state.backend", "jobmanager"),
+        ("state.checkpoint-storage", "JobManager"),
+        ("execution.checkpointing.storage", "jobmanager"),
+    ] {
+        let (loaded, notices) = load(&Configuration::from([(key, value), ("state.checkpoints.dir", "/a")]));
+        assert_eq!(loaded, "hashmap and memory");
+        let ignored = format!("`state.checkpoints.dir` is ignored, because `{key}` is set: remove it");
+        assert_eq!(notices.iter().filter(|notice| **notice == ignored).count(), 1, "{notices:?}");
+        // Without a directory there is nothing to say, and files have a use for it.
+        let (_, notices) = load(&Configuration::from([(key, value)]));
+        assert!(!notices.iter().any(|notice| notice.contains("is ignored")), "{notices:?}");
+        let (_, notices) = load(&Configuration::from([(key, "filesystem"), ("state.checkpoints.dir", "/a")]));
+        assert!(!notices.iter().any(|notice| notice.contains("is ignored")), "{notices:?}");
+    }
 }
 
 #[test]

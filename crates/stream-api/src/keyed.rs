@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use highwater_state_api::{
     BoxedError, Key, KeyCx, KeyHash, KeyedState, ListCheckpointed, ListCheckpointedFunction, OperatorCx, OperatorState,
-    State, StateError,
+    State, StateError, TaskInfo,
 };
 
 use crate::hooks::{hooks, hooks_of, list_checkpointed_hooks};
@@ -57,6 +57,7 @@ pub struct KeyedContext<'a, K> {
     state: &'a mut KeyedState,
     operator: &'a mut OperatorState,
     timers: &'a mut dyn TimerRegistry<K>,
+    task: TaskInfo,
     timestamp: Timestamp,
     watermark: Timestamp,
     late_records: &'a mut u64,
@@ -69,11 +70,22 @@ impl<'a, K: Key> KeyedContext<'a, K> {
         state: &'a mut KeyedState,
         operator: &'a mut OperatorState,
         timers: &'a mut dyn TimerRegistry<K>,
+        task: TaskInfo,
         timestamp: Timestamp,
         watermark: Timestamp,
         late_records: &'a mut u64,
     ) -> Self {
-        Self { state, operator, timers, timestamp, watermark, late_records, of: PhantomData }
+        Self { state, operator, timers, task, timestamp, watermark, late_records, of: PhantomData }
+    }
+
+    /// Which subtask of the operator this is, from 0.
+    pub fn subtask(&self) -> u32 {
+        self.task.subtask
+    }
+
+    /// How many subtasks the operator has.
+    pub fn parallelism(&self) -> u32 {
+        self.task.parallelism
     }
 
     /// The key of the record or timer at hand.

@@ -1,6 +1,8 @@
 //! Functions on streams without a key: operator state, and records as they come.
 
-use highwater_state_api::{BoxedError, ListCheckpointed, ListCheckpointedFunction, OperatorCx, OperatorState, State};
+use highwater_state_api::{
+    BoxedError, ListCheckpointed, ListCheckpointedFunction, OperatorCx, OperatorState, State, TaskInfo,
+};
 
 use crate::hooks::{hooks, hooks_of, list_checkpointed_hooks};
 use crate::{Collector, Data, Timestamp};
@@ -32,14 +34,25 @@ hooks_of! {
 /// What a function without a key sees while it works on a record.
 pub struct ProcessContext<'a> {
     state: &'a mut OperatorState,
+    task: TaskInfo,
     timestamp: Timestamp,
     watermark: Timestamp,
 }
 
 impl<'a> ProcessContext<'a> {
     /// Made by the runtime for each call.
-    pub fn new(state: &'a mut OperatorState, timestamp: Timestamp, watermark: Timestamp) -> Self {
-        Self { state, timestamp, watermark }
+    pub fn new(state: &'a mut OperatorState, task: TaskInfo, timestamp: Timestamp, watermark: Timestamp) -> Self {
+        Self { state, task, timestamp, watermark }
+    }
+
+    /// Which subtask of the operator this is, from 0.
+    pub fn subtask(&self) -> u32 {
+        self.task.subtask
+    }
+
+    /// How many subtasks the operator has.
+    pub fn parallelism(&self) -> u32 {
+        self.task.parallelism
     }
 
     /// The time of the record at hand.

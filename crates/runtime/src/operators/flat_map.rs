@@ -7,7 +7,7 @@ use highwater_stream_api::{BoxedError, Collector, Data, Timestamp};
 
 use super::input::Input;
 use super::progress::Progress;
-use super::{Takes, refuse_other_state};
+use super::{Takes, opened, refuse_other_state};
 use crate::TaskError;
 use crate::batch::{AnyBatch, Batch};
 use crate::channel::Barrier;
@@ -65,7 +65,7 @@ where
             let Some((record, timestamp)) = self.input.next() else { break };
             self.output.set_timestamp(timestamp);
             (self.function)(record, &mut self.output)
-                .map_err(|source| TaskError::user(opened(&self.uid), "process a record")(source))?;
+                .map_err(|source| TaskError::user(opened(&mut self.uid), "process a record")(source))?;
             done += 1;
         }
         self.progress.counts.records_in += done as u64;
@@ -97,11 +97,6 @@ where
     fn counts(&self) -> OperatorCounts {
         self.progress.counts
     }
-}
-
-/// The uid that `open` has set.
-pub(super) fn opened(uid: &Option<OperatorUid>) -> &OperatorUid {
-    uid.as_ref().expect("an operator is opened before anything else is asked of it")
 }
 
 /// What a collector holds, as a batch; `None` when it holds nothing.

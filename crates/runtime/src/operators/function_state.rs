@@ -5,10 +5,10 @@ use highwater_checkpoint::OperatorSnapshot;
 use highwater_state_api::{
     CheckpointId, CheckpointListener, CheckpointedFunction, FrozenOperatorState, FrozenRawKeyedState,
     FunctionInitializationContext, FunctionSnapshotContext, KeyGroup, KeyGroupRange,
-    KeyGroupStatePartitionStreamProvider, KeyedState, KeyedStateCheckpointOutputStream, KeyedStateStore,
-    OperatorBackendParameters, OperatorCx, OperatorState, OperatorStateCheckpointOutputStream, OperatorUid,
-    RAW_OPERATOR_STATE, RawStreamError, RestoredElements, SnapshotRequest, StateError, StatePartitionStreamProvider,
-    UnkeyedStateStore, operator_state, raw_operator_state_meta,
+    KeyGroupStatePartitionStreamProvider, KeyedState, KeyedStateCheckpointOutputStream, KeyedStateStore, OperatorCx,
+    OperatorState, OperatorStateCheckpointOutputStream, OperatorUid, RAW_OPERATOR_STATE, RawStreamError,
+    RestoredElements, SnapshotRequest, StateError, StatePartitionStreamProvider, TaskInfo, UnkeyedStateStore,
+    operator_state, raw_operator_state_meta,
 };
 
 use crate::TaskError;
@@ -43,14 +43,7 @@ impl FunctionState {
         function: &mut dyn CheckpointedFunction,
         mut keyed: Option<&mut KeyedState>,
     ) -> Result<Self, TaskError> {
-        let parameters = OperatorBackendParameters {
-            job: cx.job.clone(),
-            operator: cx.uid.clone(),
-            subtask: cx.subtask,
-            hash_seed: cx.row_settings.hash_seed,
-        };
-        let operator = cx.state_backend.create_operator_state_backend(&parameters);
-        let mut operator = operator.map_err(TaskError::state(&cx.uid))?;
+        let mut operator = OperatorState::new(cx.row_settings.hash_seed);
         let mut raw = RestoredRaw::default();
         // What is restored is in the state from now on; holding it on would hold its memory.
         if let Some(restored) = cx.restored.take() {
@@ -67,6 +60,7 @@ impl FunctionState {
         }
         let mut initialization = Initialization {
             checkpoint: cx.restored_checkpoint,
+            task: cx.task_info(),
             uid: &cx.uid,
             operator: &mut operator,
             keyed: keyed.as_deref_mut(),
@@ -74,8 +68,9 @@ impl FunctionState {
             raw: &mut raw,
         };
         function.initialize_state(&mut initialization).map_err(TaskError::user(&cx.uid, "initialise its state"))?;
-        let unregistered = keyed.iter().flat_map(|keyed| keyed.unregistered_states());
-        for name in unregistered.chain(operator.unregistered_states()) {
+        let opened = Self { cx, operator, raw };
+        let (cx, keyed) = (&opened.cx, keyed.as_deref());
+        for name in opened.unread_states(keyed) {
             tracing::warn!(
                 target: "highwater::job",
                 operator = %cx.uid,
@@ -84,7 +79,15 @@ impl FunctionState {
                 "the checkpoint has a state that the operator does not register: it is kept unread"
             );
         }
-        Ok(Self { cx, operator, raw })
+        Ok(opened)
+    }
+
+    /// What is restored and was not asked for when the state was initialised.
+    fn unread_states<'a>(&'a self, keyed: Option<&'a KeyedState>) -> impl Iterator<Item = &'a str> {
+        let keyed = keyed.into_iter().flat_map(KeyedState::unregistered_states);
+        let raw_operator = (!self.raw.partitions.is_empty()).then_some(RAW_OPERATOR);
+        let raw_keyed = (!self.raw.key_groups.is_empty()).then_some(RAW_KEYED);
+        keyed.chain(self.operator.unregistered_states()).chain(raw_operator).chain(raw_keyed)
     }
 
     /// Takes a snapshot: the function first, so that what it writes to state belongs to it. `snapshot` has what is not
@@ -179,6 +182,7 @@ fn not_keyed(asked_for: &str, uid: &OperatorUid) -> StateError {
 
 struct Initialization<'a> {
     checkpoint: Option<CheckpointId>,
+    task: TaskInfo,
     uid: &'a OperatorUid,
     operator: &'a mut OperatorState,
     keyed: Option<&'a mut KeyedState>,
@@ -195,6 +199,14 @@ impl OperatorCx for Initialization<'_> {
 impl FunctionInitializationContext for Initialization<'_> {
     fn restored_checkpoint(&self) -> Option<CheckpointId> {
         self.checkpoint
+    }
+
+    fn subtask(&self) -> u32 {
+        self.task.subtask
+    }
+
+    fn parallelism(&self) -> u32 {
+        self.task.parallelism
     }
 
     fn keyed_state_store(&mut self) -> Result<&mut dyn KeyedStateStore, StateError> {

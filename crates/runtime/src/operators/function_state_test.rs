@@ -6,14 +6,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use highwater_state_api::{
-    Attempt, BoxedError, CheckpointId, FunctionInitializationContext, FunctionSnapshotContext, JobName, KeyGroup,
-    MaxParallelism, OperatorStateMeta, OperatorUid, RAW_OPERATOR_STATE, Redistribution, RestoredElements, RowSettings,
-    Schema, StateError, operator_state, raw_operator_state_meta,
+    Attempt, BincodeSerializer, BoxedError, CheckpointId, FunctionInitializationContext, FunctionSnapshotContext,
+    JobName, KeyGroup, KeyedBackendParameters, KeyedState, MaxParallelism, OperatorStateMeta, OperatorUid,
+    RAW_OPERATOR_STATE, Redistribution, RestoredElements, RowSettings, Schema, StateError, operator_state,
+    raw_operator_state_meta,
 };
 use highwater_state_kit::HeapStateBackend;
 use highwater_stream_api::{
-    ByReference, Collector, KeyedContext, KeyedProcessFunction, ProcessContext, ProcessFunction, Timestamp,
+    ByReference, Collector, KeyedContext, KeyedProcessFunction, KeyedProcessHooks, ProcessContext, ProcessFunction,
+    Timestamp,
 };
+
+use super::FunctionState;
 
 use crate::TaskError;
 use crate::channel::Barrier;
@@ -186,6 +190,34 @@ fn raw_state_that_was_read_is_the_functions_to_write_again() {
     let mut operator = keyed(Raw { reads: false, ..function });
     operator.open(context(partitions(&[]), &[])).unwrap();
     assert_eq!(written(freeze(&mut *operator, 4).unwrap()), (vec!["new".to_owned()], vec![new_group]));
+}
+
+#[test]
+fn what_nobody_asks_for_is_known_whatever_it_is() {
+    let list = OperatorStateMeta { name: "list".to_owned(), ..raw_operator_state_meta() };
+    let restored = || {
+        let mut states = partitions(&["a"]);
+        states.push(state(list.clone(), &["x"]));
+        context(states, GROUPS)
+    };
+    let unread = |mut function: Raw| {
+        let cx = restored();
+        let parameters = KeyedBackendParameters {
+            job: cx.job.clone(),
+            operator: cx.uid.clone(),
+            subtask: cx.subtask,
+            max_parallelism: cx.max_parallelism,
+            range: cx.key_groups(),
+        };
+        let backend = cx.state_backend.create_keyed_backend(&parameters).unwrap();
+        let serializer = Arc::new(BincodeSerializer::traced());
+        let mut keyed = KeyedState::open::<u64>(backend, &parameters, serializer, cx.row_settings).unwrap();
+        let mut hooks = KeyedProcessHooks::<u64, u64, Raw>::new(&mut function);
+        let opened = FunctionState::open(cx, &mut hooks, Some(&mut keyed)).unwrap();
+        opened.unread_states(Some(&keyed)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(unread(Raw::default()), ["list", "raw operator state", "raw keyed state"]);
+    assert_eq!(unread(Raw { reads: true, ..Raw::default() }), ["list"]);
 }
 
 /// What an operator says to restored state when it is opened.

@@ -13,7 +13,7 @@ use super::function_state::FunctionState;
 use super::input::Input;
 use super::progress::Progress;
 use super::timers::EventTimeTimers;
-use super::{Takes, refuse_other_state};
+use super::{Takes, opened, refuse_other_state};
 use crate::TaskError;
 use crate::batch::AnyBatch;
 use crate::channel::Barrier;
@@ -117,7 +117,7 @@ where
 
     fn run(&mut self, limits: &Limits<'_>) -> Result<Ran, TaskError> {
         let Opened { function: FunctionState { cx, operator, .. }, state, timers } = opened(&mut self.opened);
-        let mut done = 0;
+        let (task, mut done) = (cx.task_info(), 0);
         while limits.allow(done, self.output.len()) {
             let index = self.input.taken();
             let Some((record, timestamp)) = self.input.next() else { break };
@@ -127,6 +127,7 @@ where
                 state,
                 operator,
                 timers,
+                task,
                 timestamp,
                 self.progress.watermark,
                 &mut self.progress.counts.late_records,
@@ -149,7 +150,7 @@ where
         // What functions see while timers fire is the new watermark: a timer set at or before it fires in this sweep.
         self.progress.advance(watermark);
         let Opened { function: FunctionState { cx, operator, .. }, state, timers } = opened(&mut self.opened);
-        let mut done = 0;
+        let (task, mut done) = (cx.task_info(), 0);
         let ran = loop {
             if !limits.allow(done, self.output.len()) {
                 break Ran::More;
@@ -162,6 +163,7 @@ where
                 state,
                 operator,
                 timers,
+                task,
                 timestamp,
                 self.progress.watermark,
                 &mut self.progress.counts.late_records,
@@ -172,6 +174,7 @@ where
             done += 1;
         };
         state.end_batch().map_err(TaskError::state(&cx.uid))?;
+        operator.fold();
         Ok(ran)
     }
 
@@ -215,8 +218,4 @@ where
     fn counts(&self) -> OperatorCounts {
         self.progress.counts
     }
-}
-
-fn opened<K>(opened: &mut Option<Opened<K>>) -> &mut Opened<K> {
-    opened.as_mut().expect("an operator is opened before anything else is asked of it")
 }

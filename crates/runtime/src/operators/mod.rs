@@ -21,12 +21,17 @@ pub use timestamps::TimestampsOperator;
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use highwater_checkpoint::READER_SPLITS;
 use highwater_state_api::{
-    BincodeSerializer, FrozenOperatorState, OperatorStateMeta, Redistribution, Schema, Serializer, State, StateError,
+    BincodeSerializer, FrozenOperatorState, OperatorStateMeta, READER_SPLITS, Redistribution, SINK_TRANSACTIONS,
+    Schema, Serializer, State, StateError,
 };
 
 use crate::operator::{RestoredOperator, RestoredOperatorState};
+
+/// What `open` has set.
+pub(crate) fn opened<T>(opened: &mut Option<T>) -> &mut T {
+    opened.as_mut().expect("an operator is opened before anything else is asked of it")
+}
 
 /// What is recorded of a connector's list, which is a split list.
 ///
@@ -73,7 +78,7 @@ pub(crate) enum Takes {
 
 /// The lists that connectors keep by themselves. No function can ask for them, and what is in them is no state of a
 /// function: a transaction that nobody commits is lost.
-const CONNECTOR_LISTS: [&str; 2] = [READER_SPLITS, sink::TRANSACTIONS_STATE];
+const CONNECTOR_LISTS: [&str; 2] = [READER_SPLITS, SINK_TRANSACTIONS];
 
 impl Takes {
     fn takes(self, state: &RestoredOperatorState) -> bool {

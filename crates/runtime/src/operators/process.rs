@@ -9,7 +9,7 @@ use super::flat_map::take_batch;
 use super::function_state::FunctionState;
 use super::input::Input;
 use super::progress::Progress;
-use super::{Takes, refuse_other_state};
+use super::{Takes, opened, refuse_other_state};
 use crate::TaskError;
 use crate::batch::AnyBatch;
 use crate::channel::Barrier;
@@ -51,11 +51,11 @@ impl<In: Data, F: ProcessFunction<In>> Operator for ProcessOperator<In, F> {
 
     fn run(&mut self, limits: &Limits<'_>) -> Result<Ran, TaskError> {
         let FunctionState { cx, operator, .. } = opened(&mut self.state);
-        let mut done = 0;
+        let (task, mut done) = (cx.task_info(), 0);
         while limits.allow(done, self.output.len()) {
             let Some((record, timestamp)) = self.input.next() else { break };
             self.output.set_timestamp(timestamp);
-            let mut context = ProcessContext::new(operator, timestamp, self.progress.watermark);
+            let mut context = ProcessContext::new(operator, task, timestamp, self.progress.watermark);
             self.function
                 .process(record, &mut context, &mut self.output)
                 .map_err(|source| TaskError::user(&cx.uid, "process a record")(source))?;
@@ -107,8 +107,4 @@ impl<In: Data, F: ProcessFunction<In>> Operator for ProcessOperator<In, F> {
     fn counts(&self) -> OperatorCounts {
         self.progress.counts
     }
-}
-
-fn opened(state: &mut Option<FunctionState>) -> &mut FunctionState {
-    state.as_mut().expect("an operator is opened before anything else is asked of it")
 }

@@ -4,19 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_checkpoint::{CommitFailure, CommitLedger, Now, TransactionId};
-use highwater_state_api::{BincodeSerializer, CheckpointId, Serializer, StateError};
+use highwater_state_api::{BincodeSerializer, CheckpointId, SINK_TRANSACTIONS, Serializer, StateError};
 use highwater_stream_api::{CommitError, Sink, SinkContext, SinkWriter, Timestamp};
 
 use super::input::Input;
 use super::progress::Progress;
-use super::{Takes, connector_list, frozen_list, refuse_other_state};
+use super::{Takes, connector_list, frozen_list, opened, refuse_other_state};
 use crate::batch::AnyBatch;
 use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
 use crate::{TaskError, failpoint};
-
-/// Name of the list that holds the prepared transactions.
-pub(super) const TRANSACTIONS_STATE: &str = "_sink_transactions";
 
 /// Writes records through a sink's writer and commits its transactions when their checkpoints are complete.
 pub struct SinkOperator<S: Sink> {
@@ -69,17 +66,17 @@ impl<S: Sink> SinkOperator<S> {
 
 impl<S: Sink> Operator for SinkOperator<S> {
     fn open(&mut self, mut cx: OperatorContext) -> Result<(), TaskError> {
-        refuse_other_state(cx.restored.as_ref(), Takes::List(TRANSACTIONS_STATE)).map_err(TaskError::state(&cx.uid))?;
+        refuse_other_state(cx.restored.as_ref(), Takes::List(SINK_TRANSACTIONS)).map_err(TaskError::state(&cx.uid))?;
         let mut ledger = CommitLedger::new();
         if let Some(restored) = cx.restored.take() {
             self.progress.restore(Some(&restored));
             let serializer = BincodeSerializer::default();
-            let list = connector_list::<(CheckpointId, S::Transaction)>(TRANSACTIONS_STATE);
+            let list = connector_list::<(CheckpointId, S::Transaction)>(SINK_TRANSACTIONS);
             let elements = restored.serialized_elements(&list).map_err(TaskError::state(&cx.uid))?;
             let transactions: Result<Vec<(CheckpointId, S::Transaction)>, _> =
                 elements.into_iter().map(|element| serializer.deserialize(element)).collect();
             let transactions = transactions.map_err(|source| {
-                let state = TRANSACTIONS_STATE.to_owned();
+                let state = SINK_TRANSACTIONS.to_owned();
                 TaskError::state(&cx.uid)(StateError::Serializer { state, source })
             })?;
             ledger = CommitLedger::restored(restored.checkpoint, transactions);
@@ -135,7 +132,7 @@ impl<S: Sink> Operator for SinkOperator<S> {
         let prepared = writer.prepare_commit(checkpoint).map_err(TaskError::user(&cx.uid, "prepare a transaction"))?;
         ledger.prepared(checkpoint, prepared);
         let transactions = ledger.snapshot().map(|(prepared, transaction)| (prepared, transaction.clone()));
-        let operator = frozen_list(TRANSACTIONS_STATE, transactions).map_err(TaskError::state(&cx.uid))?;
+        let operator = frozen_list(SINK_TRANSACTIONS, transactions).map_err(TaskError::state(&cx.uid))?;
         Ok(FrozenOperator { operator: Some(operator), snapshot: self.progress.snapshot(), ..FrozenOperator::default() })
     }
 
@@ -193,8 +190,4 @@ fn commit_next<S: Sink>(
 
 fn now_of(now: Duration) -> Now {
     Now { monotonic_ms: now.as_millis() as u64, wall_clock_ms: 0 }
-}
-
-fn opened<S: Sink>(opened: &mut Option<Opened<S>>) -> &mut Opened<S> {
-    opened.as_mut().expect("an operator is opened before anything else is asked of it")
 }

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use highwater_checkpoint::READER_SPLITS;
-use highwater_state_api::{BincodeSerializer, CheckpointId, OperatorUid, Serializer, State, StateError};
+use highwater_state_api::{BincodeSerializer, CheckpointId, OperatorUid, READER_SPLITS, Serializer, State, StateError};
 use highwater_stream_api::{Collector, Data, PollContext, Polled, SourceReader, Timestamp};
 
-use super::flat_map::{opened, take_batch};
+use super::flat_map::take_batch;
 use super::progress::Progress;
-use super::{Takes, frozen_list, refuse_other_state};
+use super::{Takes, frozen_list, opened, refuse_other_state};
 use crate::TaskError;
 use crate::batch::{AnyBatch, estimate_record_bytes};
 use crate::channel::Barrier;
@@ -83,7 +82,7 @@ where
             waker: limits.waker,
         };
         let polled =
-            self.reader.poll(&cx, &mut self.output).map_err(TaskError::user(opened(&self.uid), "read records"))?;
+            self.reader.poll(&cx, &mut self.output).map_err(TaskError::user(opened(&mut self.uid), "read records"))?;
         self.progress.counts.records_in += (self.output.len() - before) as u64;
         if !self.output.is_empty() {
             let record_bytes = estimate_record_bytes(self.output.records()).max(1);
@@ -118,15 +117,16 @@ where
     }
 
     fn freeze(&mut self, _: Barrier) -> Result<FrozenOperator, FreezeError> {
-        let splits = self.reader.snapshot().map_err(TaskError::user(opened(&self.uid), "snapshot its position"))?;
-        let operator = frozen_list(READER_SPLITS, splits.into_iter()).map_err(TaskError::state(opened(&self.uid)))?;
+        let splits = self.reader.snapshot().map_err(TaskError::user(opened(&mut self.uid), "snapshot its position"))?;
+        let operator =
+            frozen_list(READER_SPLITS, splits.into_iter()).map_err(TaskError::state(opened(&mut self.uid)))?;
         Ok(FrozenOperator { operator: Some(operator), snapshot: self.progress.snapshot(), ..FrozenOperator::default() })
     }
 
     fn notify_complete(&mut self, checkpoint: CheckpointId, _: Duration) -> Result<(), TaskError> {
         self.reader
             .notify_checkpoint_complete(checkpoint)
-            .map_err(TaskError::user(opened(&self.uid), "hear of a complete checkpoint"))
+            .map_err(TaskError::user(opened(&mut self.uid), "hear of a complete checkpoint"))
     }
 
     fn as_source(&mut self) -> Option<&mut dyn SourceControl> {
@@ -146,10 +146,10 @@ where
 {
     fn add_split(&mut self, split: &[u8]) -> Result<(), TaskError> {
         let split = BincodeSerializer::default().deserialize(split).map_err(|source| {
-            TaskError::state(opened(&self.uid))(StateError::Serializer { state: READER_SPLITS.to_owned(), source })
+            TaskError::state(opened(&mut self.uid))(StateError::Serializer { state: READER_SPLITS.to_owned(), source })
         })?;
         self.has_splits = true;
-        self.reader.add_split(split).map_err(TaskError::user(opened(&self.uid), "take a split"))
+        self.reader.add_split(split).map_err(TaskError::user(opened(&mut self.uid), "take a split"))
     }
 
     fn no_more_splits(&mut self) {

@@ -49,6 +49,12 @@ impl<UK: Key, UV: State> MapStateDescriptor<UK, UV> {
     }
 
     /// Writes the map keys, and the values.
+    /// The schemas of the map keys and of the values.
+    pub(crate) fn schemas(&self) -> Result<(Schema, Schema), StateError> {
+        let map_key = schema_of(&self.name, "map key", &*self.key_serializer)?;
+        Ok((map_key, schema_of(&self.name, "map value", &*self.value_serializer)?))
+    }
+
     pub(crate) fn serializers(&self) -> (Arc<dyn Serializer<UK>>, Arc<dyn Serializer<UV>>) {
         (self.key_serializer.clone(), self.value_serializer.clone())
     }
@@ -64,9 +70,8 @@ impl<UK: Key, UV: State> AnyDescriptor for MapStateDescriptor<UK, UV> {
     }
 
     fn table_meta(&self, key: Schema, namespace: Schema) -> Result<TableMeta, StateError> {
-        let map_key = Some(schema_of(&self.name, "map key", &*self.key_serializer)?);
-        let value = schema_of(&self.name, "map value", &*self.value_serializer)?;
-        Ok(TableMeta { name: self.name.clone(), kind: StateKind::Map, key, namespace, map_key, value })
+        let (map_key, value) = self.schemas()?;
+        Ok(TableMeta { name: self.name.clone(), kind: StateKind::Map, key, namespace, map_key: Some(map_key), value })
     }
 
     fn column(&self) -> Box<dyn Column> {

@@ -83,6 +83,16 @@ impl<K: Key, V: State> BroadcastCell<K, V> {
         }
     }
 
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&K, &V) -> bool) {
+        let mut next = self.entries.first(ROW);
+        while let Some(entry) = next {
+            next = self.entries.next(entry);
+            if self.entries.value(entry).is_some_and(|value| !keep(self.entries.key(entry), value)) {
+                self.entries.remove(entry);
+            }
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         self.entries.forget();
     }
@@ -127,7 +137,8 @@ impl<K: Key, V: State> Cell for BroadcastCell<K, V> {
 }
 
 struct FrozenEntries<K, V> {
-    /// `None` once they have been serialised.
+    /// `None` once they have been serialised, all at the first call: their order is that of their bytes. So a broadcast state
+    /// that is being written is in memory as bytes too.
     entries: Option<FrozenMapEntries<K, V>>,
     /// In descending order of key: the next one is the last.
     serialized: Vec<(Vec<u8>, Vec<u8>)>,

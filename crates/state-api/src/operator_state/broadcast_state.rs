@@ -9,7 +9,8 @@ use crate::{Key, Slot, State, StateError};
 /// A map that is the same in every subtask. `Default` is a handle bound to nothing.
 ///
 /// Nothing makes the copies equal but the functions: every subtask has to make the same changes, whatever records it is
-/// given besides. What fails changes nothing; errors as for [`OperatorListState`](super::OperatorListState).
+/// given besides. There is no stream yet that gives every subtask the same records; what all of them do alike, such as
+/// filling the map when they are initialised, is what it is for until then. What fails changes nothing; errors as for [`OperatorListState`](super::OperatorListState).
 #[derive(Debug)]
 pub struct BroadcastState<K, V> {
     slot: Slot,
@@ -75,6 +76,16 @@ impl<K: Key, V: State> BroadcastState<K, V> {
         Ok(())
     }
 
+    /// Removes the entries that `keep` does not want kept.
+    pub fn retain(
+        &self,
+        cx: &mut (impl OperatorCx + ?Sized),
+        keep: impl FnMut(&K, &V) -> bool,
+    ) -> Result<(), StateError> {
+        self.cell(cx)?.retain(keep);
+        Ok(())
+    }
+
     /// Whether there are no entries.
     pub fn is_empty(&self, cx: &mut (impl OperatorCx + ?Sized)) -> Result<bool, StateError> {
         Ok(self.cell(cx)?.len() == 0)
@@ -110,6 +121,11 @@ impl<K: Key, V: State> ReadOnlyBroadcastState<K, V> {
     /// See [`BroadcastState::for_each`].
     pub fn for_each(&self, cx: &mut (impl OperatorCx + ?Sized), visit: impl FnMut(&K, &V)) -> Result<(), StateError> {
         self.0.for_each(cx, visit)
+    }
+
+    /// See [`BroadcastState::is_empty`].
+    pub fn is_empty(&self, cx: &mut (impl OperatorCx + ?Sized)) -> Result<bool, StateError> {
+        self.0.is_empty(cx)
     }
 }
 

@@ -25,5 +25,7 @@ impl dyn Cell {
 /// The elements of one state as they were at a freeze.
 pub trait FrozenElements: Send {
     /// Appends the next elements to `out`, about `bytes_max` bytes of them. Returns whether these were the last.
+    ///
+    /// After an error what is in `out` is of no use, and this is to be dropped: nobody knows which element comes next.
     fn write_some(&mut self, out: &mut Vec<u8>, bytes_max: usize) -> Result<bool, StateError>;
 }

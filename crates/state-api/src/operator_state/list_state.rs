@@ -37,6 +37,11 @@ impl<T: State> OperatorListState<T> {
         Ok(())
     }
 
+    /// How many elements there are.
+    pub fn len(&self, cx: &mut (impl OperatorCx + ?Sized)) -> Result<usize, StateError> {
+        Ok(self.cell(cx)?.len())
+    }
+
     /// Whether there are no elements.
     pub fn is_empty(&self, cx: &mut (impl OperatorCx + ?Sized)) -> Result<bool, StateError> {
         Ok(self.cell(cx)?.len() == 0)

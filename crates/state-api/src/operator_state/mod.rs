@@ -31,7 +31,15 @@ pub use store::{AnyOperatorStateDescriptor, OperatorStateStore};
 
 use crate::keyed_state::INSTANCES;
 use crate::rows::RowSpace;
-use crate::{RAW_OPERATOR_STATE, Slot, StateError};
+use crate::{LIST_CHECKPOINTED_STATE, ListStateDescriptor, RAW_OPERATOR_STATE, Slot, State, StateError};
+
+/// Name of the list in which a source's readers snapshot their splits, one element a split.
+///
+/// A restore gives these back to the source's enumerator, which hands them out anew.
+pub const READER_SPLITS: &str = "_reader_splits";
+
+/// Name of the list in which a sink keeps the transactions that are not known to be committed.
+pub const SINK_TRANSACTIONS: &str = "_sink_transactions";
 
 /// A context in which there is operator state. Contexts of functions implement it.
 pub trait OperatorCx {
@@ -112,6 +120,19 @@ impl OperatorState {
         self.add(OneState { meta, cell: None, unread: elements }).map(|_| ())
     }
 
+    /// The names of lists that are the runtime's own: no function can register a list under one.
+    pub const RESERVED_NAMES: [&str; 4] =
+        [LIST_CHECKPOINTED_STATE, RAW_OPERATOR_STATE, READER_SPLITS, SINK_TRANSACTIONS];
+
+    /// A split list of the runtime's own, under one of [`OperatorState::RESERVED_NAMES`]. Raw operator state is none: it is
+    /// never in this store.
+    pub fn reserved_list_state<T: State>(
+        &mut self,
+        descriptor: &ListStateDescriptor<T>,
+    ) -> Result<OperatorListState<T>, StateError> {
+        self.register_any(&store::split_list(descriptor)).map(OperatorListState::bound_to)
+    }
+
     /// The names of restored states that nobody has registered so far. They go into every snapshot unchanged.
     pub fn unregistered_states(&self) -> impl Iterator<Item = &str> {
         self.states.iter().filter(|state| state.cell.is_none()).map(|state| state.meta.name.as_str())
@@ -147,8 +168,7 @@ impl OperatorState {
     }
 
     fn add(&mut self, state: OneState) -> Result<u16, StateError> {
-        let column = u16::try_from(self.states.len())
-            .map_err(|_| StateError::Backend("an operator cannot have more than 65,536 states".into()))?;
+        let column = u16::try_from(self.states.len()).map_err(|_| StateError::TooManyStates)?;
         self.states.push(state);
         Ok(column)
     }
@@ -186,8 +206,9 @@ fn load(cell: &mut dyn Cell, state: &str, restored: &RestoredElements) -> Result
     Err(StateError::Damaged(format!("state {state:?}: {found} elements are restored where there should be {expected}")))
 }
 
-impl OperatorStateStore for OperatorState {
-    fn register(&mut self, descriptor: &dyn AnyOperatorStateDescriptor) -> Result<Slot, StateError> {
+impl OperatorState {
+    /// Registers a state whatever its name.
+    fn register_any(&mut self, descriptor: &dyn AnyOperatorStateDescriptor) -> Result<Slot, StateError> {
         let meta = descriptor.meta()?;
         if meta.name.trim().is_empty() {
             return Err(StateError::BlankName { name: meta.name });
@@ -216,6 +237,16 @@ impl OperatorStateStore for OperatorState {
             }
         };
         Ok(Slot { instance: self.instance, column, space: RowSpace::KEYS })
+    }
+}
+
+impl OperatorStateStore for OperatorState {
+    fn register(&mut self, descriptor: &dyn AnyOperatorStateDescriptor) -> Result<Slot, StateError> {
+        let meta = descriptor.meta()?;
+        if !meta.is_broadcast() && Self::RESERVED_NAMES.contains(&meta.name.as_str()) {
+            return Err(StateError::ReservedName { name: meta.name });
+        }
+        self.register_any(descriptor)
     }
 
     fn registered_state_names(&self) -> Vec<&str> {

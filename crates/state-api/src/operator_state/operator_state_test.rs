@@ -151,7 +151,28 @@ fn broadcast_state_alone_goes_through_a_snapshot() {
     assert!(!broadcast.contains(&mut state, &1).unwrap());
     let mut visited = 0;
     broadcast.for_each(&mut state, |_, _| visited += 1).unwrap();
-    assert_eq!(visited, 2);
+    assert_eq!((visited, broadcast.is_empty(&mut state).unwrap()), (2, false));
+}
+
+#[test]
+fn only_the_entries_that_are_wanted_are_retained() {
+    let mut state = state();
+    let rules = store(&mut state).get_broadcast_state(&map("rules")).unwrap();
+    rules.put_all(&mut state, (0..1_000).map(|key| (key, key.to_string()))).unwrap();
+    let frozen = state.freeze().unwrap();
+    let mut asked = Vec::new();
+    let keep = |key: &u32, value: &String| {
+        asked.push(*key);
+        key.is_multiple_of(3) && value.len() < 3
+    };
+    rules.retain(&mut state, keep).unwrap();
+    assert_eq!(sorted(asked), (0..1_000).collect::<Vec<_>>(), "each once");
+    let kept: Vec<u32> = rules.entries(&mut state).unwrap().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(sorted(kept), (0..100).step_by(3).collect::<Vec<_>>());
+    rules.retain(&mut state, |_, _| false).unwrap();
+    assert!(rules.read_only().is_empty(&mut state).unwrap());
+    // A snapshot does not see it.
+    assert_eq!(Written::of(frozen).parts[0].elements, 1_000);
 }
 
 /// Contract: E103.
@@ -337,8 +358,18 @@ fn handles_are_bound_to_their_store_and_type() {
         let error = store(&mut one).get_list_state(&numbers(blank)).unwrap_err();
         assert!(matches!(error, StateError::BlankName { .. }), "{error}");
     }
-    let error = store(&mut one).get_list_state(&numbers(RAW_OPERATOR_STATE)).unwrap_err();
-    assert!(matches!(error, StateError::ReservedName { .. }), "{error}");
+    for reserved in OperatorState::RESERVED_NAMES {
+        let errors = [
+            store(&mut one).get_list_state(&numbers(reserved)).err(),
+            store(&mut one).get_union_list_state(&numbers(reserved)).err(),
+        ];
+        assert!(errors.iter().all(|error| matches!(error, Some(StateError::ReservedName { .. }))), "{errors:?}");
+        // Broadcast states have names of their own.
+        store(&mut one).get_broadcast_state(&map(reserved)).unwrap();
+        // Raw state is a list only in snapshots.
+        let of_the_house = one.reserved_list_state(&numbers(reserved));
+        assert_eq!(of_the_house.is_ok(), reserved != RAW_OPERATOR_STATE, "{of_the_house:?}");
+    }
     // The same bytes, another type.
     #[derive(Debug, Clone, Serialize, Deserialize)]
     #[serde(transparent)]
@@ -358,7 +389,7 @@ fn a_handle_works_through_any_context() {
     add(&mut state, list);
     let mut sum = 0;
     list.for_each(&mut state, |number| sum += number).unwrap();
-    assert_eq!((sum, list.is_empty(&mut state).unwrap()), (7, false));
+    assert_eq!((sum, list.is_empty(&mut state).unwrap(), list.len(&mut state).unwrap()), (7, false, 1));
 }
 
 #[test]
@@ -444,6 +475,16 @@ fn nothing_is_restored_once_a_state_is_registered() {
     let written = write(&mut state);
     let other = OperatorStateMeta { name: "other".to_owned(), ..written.parts[0].meta.clone() };
     let _ = state.restore(other, Vec::new());
+}
+
+#[test]
+fn more_states_than_there_are_numbers_are_a_mistake() {
+    let mut state = state();
+    for _ in 0..=u16::MAX {
+        let meta = meta("same", Redistribution::Split);
+        state.states.push(OneState { meta, cell: None, unread: Vec::new() });
+    }
+    assert!(matches!(state.restore(meta("other", Redistribution::Split), Vec::new()), Err(StateError::TooManyStates)));
 }
 
 fn meta(name: &str, redistribution: Redistribution) -> OperatorStateMeta {

@@ -6,7 +6,7 @@ use super::cell::Cell;
 use super::list_cell::ListCell;
 use super::list_state::OperatorListState;
 use super::snapshot::{OperatorStateMeta, Redistribution};
-use crate::{AnyDescriptor, Key, ListStateDescriptor, MapStateDescriptor, Schema, Slot, State, StateError};
+use crate::{AnyDescriptor, Key, ListStateDescriptor, MapStateDescriptor, Slot, State, StateError};
 
 /// What a store needs to know of an operator state, whatever its type. Implemented by this crate.
 pub trait AnyOperatorStateDescriptor {
@@ -42,8 +42,7 @@ impl dyn OperatorStateStore + '_ {
         &mut self,
         descriptor: &ListStateDescriptor<T>,
     ) -> Result<OperatorListState<T>, StateError> {
-        let redistribution = Redistribution::Split;
-        self.register(&ListOf { descriptor, redistribution }).map(OperatorListState::bound_to)
+        self.register(&split_list(descriptor)).map(OperatorListState::bound_to)
     }
 
     /// A list of which every subtask gets all elements of all subtasks at every restore.
@@ -68,6 +67,11 @@ impl dyn OperatorStateStore + '_ {
     }
 }
 
+/// A list that is handed out element by element.
+pub(super) fn split_list<T: State>(descriptor: &ListStateDescriptor<T>) -> impl AnyOperatorStateDescriptor {
+    ListOf { descriptor, redistribution: Redistribution::Split }
+}
+
 /// A list as its descriptor describes it, with the way in which it is handed out.
 struct ListOf<'a, T> {
     descriptor: &'a ListStateDescriptor<T>,
@@ -87,9 +91,9 @@ impl<T: State> AnyOperatorStateDescriptor for ListOf<'_, T> {
 
 impl<K: Key, V: State> AnyOperatorStateDescriptor for MapStateDescriptor<K, V> {
     fn meta(&self) -> Result<OperatorStateMeta, StateError> {
-        let table = self.table_meta(Schema::unit(), Schema::unit())?;
-        let redistribution = Redistribution::Broadcast;
-        Ok(OperatorStateMeta { name: table.name, redistribution, map_key: table.map_key, element: table.value })
+        let (name, redistribution) = (self.name().to_owned(), Redistribution::Broadcast);
+        let (map_key, element) = self.schemas()?;
+        Ok(OperatorStateMeta { name, redistribution, map_key: Some(map_key), element })
     }
 
     fn cell(&self, hash_seed: u64) -> Box<dyn Cell> {

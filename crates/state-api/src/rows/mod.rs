@@ -135,7 +135,7 @@ impl TypedRows {
     /// The number that the next new table gets.
     pub(crate) fn next_table(&self) -> Result<TableId, StateError> {
         let number = u16::try_from(self.tables.len());
-        number.map(TableId).map_err(|_| StateError::Backend("an operator cannot have more than 65,536 states".into()))
+        number.map(TableId).map_err(|_| StateError::TooManyStates)
     }
 
     /// Makes a table known that nobody has registered yet.
