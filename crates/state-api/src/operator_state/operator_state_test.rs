@@ -163,7 +163,7 @@ fn only_the_entries_that_are_wanted_are_retained() {
     let mut asked = Vec::new();
     let keep = |key: &u32, value: &String| {
         asked.push(*key);
-        *key % 3 == 0 && value.len() < 3
+        key.is_multiple_of(3) && value.len() < 3
     };
     rules.retain(&mut state, keep).unwrap();
     assert_eq!(sorted(asked), (0..1_000).collect::<Vec<_>>(), "each once");
