@@ -7,6 +7,7 @@ use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use highwater::runtime::{CheckpointingMode, TaskError};
 
+use crate::pace::Pace;
 use crate::support::{assert_counted, count, environment, storage};
 
 const NUMBERS: u64 = 3_000;
@@ -17,7 +18,7 @@ fn run_with_one_failure(parallelism: u32, fail: fn() -> Result<()>) {
     env.set_parallelism(parallelism);
     let records = CollectedRecords::default();
     let has_failed = Arc::new(AtomicBool::new(false));
-    count(&env, NUMBERS, Some(20_000), &records, move |number| {
+    count(&env, NUMBERS, Some(Pace::PerCheckpoint(100)), &records, move |number| {
         if number == 1_500 && !has_failed.swap(true, Ordering::SeqCst) { fail() } else { Ok(()) }
     });
     let result = env.execute().unwrap();
@@ -48,7 +49,7 @@ fn run_at_least_once(parallelism: u32) -> CollectedRecords<(u64, u64)> {
     env.set_parallelism(parallelism).set_checkpointing_mode(CheckpointingMode::AtLeastOnce);
     let records = CollectedRecords::default();
     let has_failed = Arc::new(AtomicBool::new(false));
-    count(&env, NUMBERS, Some(20_000), &records, move |number| {
+    count(&env, NUMBERS, Some(Pace::PerCheckpoint(100)), &records, move |number| {
         let fails = number == 1_500 && !has_failed.swap(true, Ordering::SeqCst);
         if fails { Err("as planned".into()) } else { Ok(()) }
     });
