@@ -25,7 +25,10 @@ fn run_with_one_failure(parallelism: u32, fail: fn() -> Result<()>) {
     assert_eq!(result.outcome, JobOutcome::Finished);
     assert_eq!(result.status.restarts, 1);
     assert!(result.status.restored_from.is_some(), "the restart went back to the beginning: {:?}", result.status);
-    assert_eq!(result.status.records_read, NUMBERS + result.status.records_replayed);
+    // What is counted as replayed is at most too much: a checkpoint that becomes complete while the attempt ends spares the
+    // next one records that were to be read again.
+    let (read, replayed) = (result.status.records_read, result.status.records_replayed);
+    assert!((NUMBERS..=NUMBERS + replayed).contains(&read), "{read} records read, {replayed} of them again");
     assert_counted(&records, NUMBERS);
 }
 
