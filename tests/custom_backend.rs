@@ -15,7 +15,7 @@ backend_conformance!(backend::BTreeStateBackend::default);
 #[test]
 fn flights_are_golden_after_kills_and_changes_of_parallelism() {
     let run = FlightsRun::of_example("custom_backend");
-    let slow = ["--throttle", "10000", "--interval-ms", "40"];
+    let slow = ["--throttle", "2000", "--interval-ms", "60"];
     run.kill_after(6, &[&slow[..], &["--parallelism", "2"]].concat());
     let trace = run.kill_after(6, &[&slow[..], &["--parallelism", "3"]].concat());
     assert!(trace.contains("highwater::job: restoring"), "the second process did not go on from a checkpoint\n{trace}");
@@ -33,7 +33,7 @@ fn flights_are_golden_after_kills_and_changes_of_parallelism() {
 #[test]
 fn flights_move_between_backends() {
     let run = FlightsRun::of_example("custom_backend");
-    run.kill_after(6, &["--throttle", "10000", "--interval-ms", "40", "--parallelism", "2"]);
+    run.kill_after(6, &["--throttle", "2000", "--interval-ms", "60", "--parallelism", "2"]);
 
     let on_the_heap = run.with_example("flights");
     let summary = on_the_heap.finish(&["--parallelism", "3"]);

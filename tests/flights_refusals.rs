@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use support::flights::{FlightsRun, files_below};
 
-/// Every hour stays in the state, which grows so large that it gets files of its own.
+/// Every hour stays in the state, which grows so large that it gets files of its own long before the end.
 const SLOW_WITH_MUCH_STATE: [&str; 8] =
-    ["--throttle", "15000", "--interval-ms", "100", "--out-of-orderness", "744", "--parallelism", "1"];
+    ["--throttle", "6000", "--interval-ms", "100", "--out-of-orderness", "744", "--parallelism", "1"];
 
 #[test]
 fn memory_refuses_what_an_unfinished_run_left() {
     let run = FlightsRun::of_example("flights");
-    run.kill_after(8, &["--backend", "memory", "--throttle", "9000", "--interval-ms", "30"]);
+    run.kill_after(8, &["--backend", "memory", "--throttle", "2000", "--interval-ms", "60"]);
     let before = files_below(&run.output());
     assert!(!before.is_empty());
     let error = run.fail(&["--backend", "memory"]);
@@ -43,7 +43,7 @@ fn output_of_another_run_is_refused() {
 /// Files that a start has to read; `is_one` is told the path below the checkpoints.
 fn assert_damage_is_refused(is_one: impl Fn(&str) -> bool) {
     let run = FlightsRun::of_example("flights");
-    run.kill_after(12, &SLOW_WITH_MUCH_STATE);
+    run.kill_with_state_files(&SLOW_WITH_MUCH_STATE);
     let last_start = ["--parallelism", "2", "--out-of-orderness", "744"];
     let output = files_below(&run.output());
     let path = newest(&run, is_one);
@@ -123,7 +123,7 @@ fn a_parallelism_that_cannot_be_is_refused() {
     }
     // Beyond what the state was split into at the first start.
     let run = FlightsRun::of_example("flights");
-    run.kill_after(2, &["--throttle", "9000", "--interval-ms", "30", "--parallelism", "2"]);
+    run.kill_after(2, &["--throttle", "2000", "--interval-ms", "60", "--parallelism", "2"]);
     let before = files_below(&run.output());
     let error = run.fail(&["--parallelism", "129"]);
     assert!(error.contains("cannot be restored") && error.contains("129") && error.contains("128"), "{error}");

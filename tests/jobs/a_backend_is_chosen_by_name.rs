@@ -10,6 +10,7 @@ use highwater::prelude::*;
 use highwater::{HeapStateBackend, MemoryCheckpointStorage};
 use tempfile::TempDir;
 
+use crate::pace::Pace;
 use crate::support::{assert_counted, count, wait_for_checkpoints};
 
 const NUMBERS: u64 = 300;
@@ -236,15 +237,15 @@ fn what_is_not_set_by_code_is_found_by_name() {
 fn a_job_with_synchronous_snapshots_goes_on() {
     let (_folder, directory) = directory();
     let records = CollectedRecords::default();
-    let start = |numbers_per_second| {
+    let start = |pace| {
         let env = unset("synchronous");
         let settings = [("execution.checkpointing.dir", directory.as_str()), ("state.backend.async", "false")];
         env.configure(Configuration::from(settings));
         env.enable_checkpointing(std::time::Duration::from_millis(5));
-        count(&env, 2_000, numbers_per_second, &records, |_| Ok(()));
+        count(&env, 2_000, pace, &records, |_| Ok(()));
         env.execute_async().unwrap()
     };
-    let handle = start(Some(2_000));
+    let handle = start(Some(Pace::up_to(1_000)));
     wait_for_checkpoints(&handle, 1);
     handle.cancel();
     assert!(handle.wait().is_err());

@@ -3,9 +3,14 @@
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 
-use crate::support::{assert_counted, count, environment, storage, wait_for_checkpoints};
+use crate::pace::Pace;
+use crate::support::{
+    assert_counted, assert_counted_by, count, count_by, environment, storage, text, wait_for_checkpoints, wait_until,
+};
 
 const NUMBERS: u64 = 4_000;
+/// So many that every key group has some.
+const KEYS: u64 = 1_000;
 
 /// Contract: F128, O273.
 #[test]
@@ -16,9 +21,11 @@ fn up_and_down() {
     for (round, parallelism) in [1, 4, 2, 3].into_iter().enumerate() {
         let env = environment("rescaled", storage.clone());
         env.set_parallelism(parallelism);
-        count(&env, NUMBERS, Some(20_000), &records, |_| Ok(()));
+        count_by(&env, KEYS, NUMBERS, Some(Pace::up_to(NUMBERS / 5)), &records, |_| Ok(()));
         let handle = env.execute_async().unwrap();
         wait_for_checkpoints(&handle, 3);
+        let counted = NUMBERS / 5 * (round as u64 + 1);
+        wait_until("the numbers of this round are counted", || records.len() as u64 == counted);
         let status = handle.status();
         assert_eq!(status.restored_from, last, "round {round}");
         handle.cancel();
@@ -29,15 +36,15 @@ fn up_and_down() {
     }
     let env = environment("rescaled", storage.clone());
     env.set_parallelism(5);
-    count(&env, NUMBERS, None, &records, |_| Ok(()));
+    count_by(&env, KEYS, NUMBERS, None, &records, |_| Ok(()));
     let result = env.execute().unwrap();
     assert_eq!(result.status.restored_from, last);
-    assert_counted(&records, NUMBERS);
+    assert_counted_by(KEYS, &records, NUMBERS);
 
     let env = environment("rescaled", storage);
-    count(&env, NUMBERS, None, &records, |_| panic!("a finished job reads nothing"));
+    count_by(&env, KEYS, NUMBERS, None, &records, |_| panic!("a finished job reads nothing"));
     assert_eq!(env.execute().unwrap().outcome, JobOutcome::AlreadyFinished);
-    assert_counted(&records, NUMBERS);
+    assert_counted_by(KEYS, &records, NUMBERS);
 }
 
 /// Contract: F130, F131.
@@ -47,7 +54,7 @@ fn the_number_of_key_groups_of_the_first_start_stays() {
     let records = CollectedRecords::default();
     let env = environment("key-groups", storage.clone());
     env.set_max_parallelism(8);
-    count(&env, NUMBERS, Some(20_000), &records, |_| Ok(()));
+    count(&env, NUMBERS, Some(Pace::up_to(NUMBERS / 2)), &records, |_| Ok(()));
     let handle = env.execute_async().unwrap();
     wait_for_checkpoints(&handle, 1);
     handle.cancel();
@@ -75,7 +82,7 @@ fn state_of_an_operator_that_is_gone_is_not_dropped() {
     let storage = storage();
     let records = CollectedRecords::default();
     let env = environment("renamed", storage.clone());
-    count(&env, NUMBERS, Some(20_000), &records, |_| Ok(()));
+    count(&env, NUMBERS, Some(Pace::up_to(NUMBERS / 2)), &records, |_| Ok(()));
     let handle = env.execute_async().unwrap();
     wait_for_checkpoints(&handle, 1);
     handle.cancel();
@@ -85,12 +92,4 @@ fn state_of_an_operator_that_is_gone_is_not_dropped() {
     env.from_source(SequenceSource::new(0..NUMBERS)).sink_to(CollectSink::<u64>::default());
     let error = text(&env.execute().unwrap_err());
     assert!(error.contains("state of operators that are not in the job: counter"), "{error}");
-}
-
-/// An error with its causes.
-fn text(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {}", text(source)),
-        None => error.to_string(),
-    }
 }

@@ -1,7 +1,6 @@
 //! A job whose steps were changed: what a step without a name had seen is not given to another one in its place.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 
 use highwater::MemoryCheckpointStorage;
@@ -10,6 +9,7 @@ use highwater::prelude::*;
 use highwater::state::{CheckpointStorage, ObjectPath};
 use pollster::block_on;
 
+use crate::pace::{Grants, Pace, Paced};
 use crate::support::{
     Count, assert_counted, count, endless, environment, run_and_cancel, storage, wait_for_checkpoints, wait_until,
 };
@@ -37,8 +37,8 @@ fn short(env: &StreamExecutionEnvironment, records: &CollectedRecords<u64>) {
         .uid("short-sink");
 }
 
-fn long(env: &StreamExecutionEnvironment, records: &CollectedRecords<u64>) {
-    env.from_source(Throttled::new(SequenceSource::new(0..4_000), NonZeroU64::new(10_000)))
+fn long(env: &StreamExecutionEnvironment, pace: Option<Pace>, records: &CollectedRecords<u64>) {
+    env.from_source(Paced::new(SequenceSource::new(0..4_000), pace))
         .uid("long")
         .filter(|_| true)
         .assign_timestamps(|number| *number as i64)
@@ -49,20 +49,31 @@ fn long(env: &StreamExecutionEnvironment, records: &CollectedRecords<u64>) {
         .uid("long-sink");
 }
 
+/// Runs both until the source of 10 numbers has ended and checkpoints say so; the other one has not.
+fn stop_when_the_short_has_ended(
+    env: &StreamExecutionEnvironment,
+    of_short: &CollectedRecords<u64>,
+    of_long: &CollectedRecords<u64>,
+) {
+    short(env, of_short);
+    long(env, Some(Pace::up_to(2_000)), of_long);
+    let handle = env.execute_async().unwrap();
+    wait_until("both have come to where they stop", || (of_short.len(), of_long.len()) == (10, 2_000));
+    // What is committed may be of a checkpoint from just before the end of the short one.
+    wait_for_checkpoints(&handle, handle.status().checkpoints_completed + 2);
+    handle.cancel();
+    assert!(matches!(handle.wait(), Err(JobError::Cancelled)));
+}
+
 #[test]
 fn when_steps_change_places() {
     let storage = storage();
     let (of_short, of_long) = (CollectedRecords::default(), CollectedRecords::default());
     let env = environment("swapped", storage.clone());
-    short(&env, &of_short);
-    long(&env, &of_long);
-    let handle = env.execute_async().unwrap();
-    wait_for_checkpoints(&handle, 5);
-    handle.cancel();
-    assert!(matches!(handle.wait(), Err(JobError::Cancelled)));
+    stop_when_the_short_has_ended(&env, &of_short, &of_long);
 
     let env = environment("swapped", storage);
-    long(&env, &of_long);
+    long(&env, None, &of_long);
     short(&env, &of_short);
     let result = env.execute().unwrap();
     assert!(result.status.restored_from.is_some());
@@ -73,12 +84,7 @@ fn when_steps_change_places() {
 /// One source of 10 numbers that has ended, beside one that has not; stopped after some checkpoints.
 fn stopped_with_an_ended_source(storage: &Arc<MemoryCheckpointStorage>) {
     let env = environment("extended", storage.clone());
-    short(&env, &CollectedRecords::default());
-    long(&env, &CollectedRecords::default());
-    let handle = env.execute_async().unwrap();
-    wait_for_checkpoints(&handle, 5);
-    handle.cancel();
-    assert!(handle.wait().is_err());
+    stop_when_the_short_has_ended(&env, &CollectedRecords::default(), &CollectedRecords::default());
 }
 
 #[test]
@@ -88,7 +94,7 @@ fn when_an_operator_that_has_ended_gets_a_new_source() {
     let env = environment("extended", storage);
     env.from_source(SequenceSource::new(0..20)).uid("another").sink_to(CollectSink::<u64>::default()).uid("short-sink");
     env.from_source(SequenceSource::new(0..10)).uid("short").sink_to(CollectSink::<u64>::default()).uid("rest");
-    long(&env, &CollectedRecords::default());
+    long(&env, None, &CollectedRecords::default());
     let error = env.execute().unwrap_err();
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert!(matches!(error, JobError::Restore { .. }), "{error:?}");
@@ -101,7 +107,8 @@ fn and_a_start_that_cannot_go_on_leaves_the_running_job_alone() {
     let storage = storage();
     let records = CollectedRecords::<Count>::default();
     let env = environment("undisturbed", storage.clone());
-    count(&env, 3_000, Some(10_000), &records, |_| Ok(()));
+    let grants = Grants::new(1_000);
+    count(&env, 3_000, Some(Pace::Granted(grants.clone())), &records, |_| Ok(()));
     let running = env.execute_async().unwrap();
     wait_for_checkpoints(&running, 3);
 
@@ -109,6 +116,7 @@ fn and_a_start_that_cannot_go_on_leaves_the_running_job_alone() {
     env.from_source(SequenceSource::new(0..10)).sink_to(CollectSink::<u64>::default());
     assert!(matches!(env.execute().unwrap_err(), JobError::Restore { .. }));
 
+    grants.add_all();
     assert_eq!(running.wait().unwrap().status.restarts, 0);
     assert_counted(&records, 3_000);
 }
@@ -118,10 +126,7 @@ fn when_a_source_or_a_sink_of_another_kind_takes_its_name() {
     let storage = storage();
     let records = CollectedRecords::<u64>::default();
     let env = environment("replaced", storage.clone());
-    env.from_source(Throttled::new(SequenceSource::new(0..100_000), NonZeroU64::new(10_000)))
-        .uid("numbers")
-        .sink_to(CollectSink::new(records.clone()))
-        .uid("records");
+    env.from_source(endless(1)).uid("numbers").sink_to(CollectSink::new(records.clone())).uid("records");
     let handle = env.execute_async().unwrap();
     wait_for_checkpoints(&handle, 3);
     handle.cancel();
@@ -230,10 +235,10 @@ fn sums(
     env: &StreamExecutionEnvironment,
     sums: &[&'static str],
     uid: impl Fn(&str) -> Option<String>,
-    per_second: Option<u64>,
+    pace: Option<Pace>,
 ) -> (CollectedRecords<u64>, AllSeen) {
     let (records, seen) = (CollectedRecords::default(), AllSeen::default());
-    let source = Throttled::new(SequenceSource::new(0..SUMMED), per_second.and_then(NonZeroU64::new));
+    let source = Paced::new(SequenceSource::new(0..SUMMED), pace);
     let mut stream = env.from_source(source);
     for &name in sums {
         let seen = seen.clone();
@@ -255,7 +260,7 @@ fn by_name(name: &str) -> Option<String> {
 fn stopped_with_sums(job: &str) -> Arc<MemoryCheckpointStorage> {
     let storage = storage();
     let env = environment(job, storage.clone());
-    let (records, _) = sums(&env, &SUMS, by_name, Some(10_000));
+    let (records, _) = sums(&env, &SUMS, by_name, Some(Pace::up_to(SUMMED / 2)));
     let handle = env.execute_async().unwrap();
     wait_until("all keys have been summed", || records.len() as u64 >= SUM_KEYS * 10);
     handle.cancel();

@@ -1,7 +1,6 @@
 //! A snapshot that fails, in a function or because a value cannot be written, declines the checkpoint: the job goes on, as
 //! long as failures are tolerated.
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,6 +9,7 @@ use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::pace::{Pace, Paced};
 use crate::support::{environment, storage};
 
 /// Passes numbers on and refuses the first `refusals` snapshots.
@@ -116,7 +116,7 @@ fn because_a_value_cannot_be_written_and_nothing_is_lost() {
     let start = |bad_from: u64| {
         let env = environment("unwritable", storage.clone());
         env.set_restart_strategy(RestartStrategy::None).set_tolerable_checkpoint_failures(1);
-        env.from_source(Throttled::new(SequenceSource::new(0..2_000), NonZeroU64::new(10_000)))
+        env.from_source(Paced::new(SequenceSource::new(0..2_000), Some(Pace::PerCheckpoint(100))))
             .key_by_value(|number| number % 7)
             .process(move || Latest { latest: ValueState::default(), bad_from })
             .uid("latest-number")

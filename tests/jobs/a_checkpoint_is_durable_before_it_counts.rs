@@ -11,6 +11,7 @@ use highwater::prelude::*;
 use highwater::state::{CheckpointStorage, JobName};
 use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, Recording, RecordingStorage, When};
 
+use crate::pace::Pace;
 use crate::support::{count, environment, wait_for_checkpoints, wait_until};
 
 const PARALLELISM: u32 = 3;
@@ -34,7 +35,7 @@ fn state_before_metadata_before_the_log_before_anybody_hears_of_it() {
     env.enable_checkpointing(Duration::from_secs(3_600)).set_parallelism(PARALLELISM);
     // With so many key groups each of three subtasks has some of the ten keys.
     env.set_max_parallelism(64);
-    count(&env, 1_000_000, Some(2_000), &CollectedRecords::default(), |_| Ok(()));
+    count(&env, 1_000, Some(Pace::up_to(100)), &CollectedRecords::default(), |_| Ok(()));
     let handle = env.execute_async().unwrap();
     let has_input = |status: JobStatus| {
         let counters = status.subtasks.iter().filter(|subtask| subtask.operator.as_str() == "counter");

@@ -9,6 +9,7 @@ use highwater::state::{Attempt, CheckpointId};
 use highwater::stream::{CommitError, SinkContext, SinkWriter};
 use serde::{Deserialize, Serialize};
 
+use crate::pace::{Pace, Paced};
 use crate::support::{environment, storage};
 
 const NUMBERS: u64 = 2_000;
@@ -20,15 +21,23 @@ struct Transaction {
     checkpoint: CheckpointId,
 }
 
+/// Commits that were tried.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tried {
+    /// This one included.
+    commits: u64,
+    /// Before this one.
+    failed: u64,
+}
+
 /// What is outside the job.
 #[derive(Default)]
 struct Outside {
     prepared: BTreeMap<Transaction, Vec<u64>>,
     committed: BTreeMap<Transaction, Vec<u64>>,
-    commits: u64,
-    failed: u64,
-    /// Decides by the number of the commit and its transaction whether the commit fails.
-    fails: Option<fn(u64, &Transaction) -> bool>,
+    tried: Tried,
+    /// Decides by what was tried so far and the transaction whether the commit fails.
+    fails: Option<fn(Tried, &Transaction) -> bool>,
 }
 
 #[derive(Clone, Default)]
@@ -51,9 +60,9 @@ impl Sink for FlakySink {
 
     fn commit(&self, transaction: &Transaction) -> Result<(), CommitError> {
         let mut outside = self.0.lock().unwrap();
-        outside.commits += 1;
-        if outside.fails.is_some_and(|fails| fails(outside.commits, transaction)) {
-            outside.failed += 1;
+        outside.tried.commits += 1;
+        if outside.fails.is_some_and(|fails| fails(outside.tried, transaction)) {
+            outside.tried.failed += 1;
             return Err(CommitError::Retryable("as planned".into()));
         }
         if outside.committed.contains_key(transaction) {
@@ -92,17 +101,17 @@ impl SinkWriter for FlakyWriter {
 }
 
 /// Passes numbers on and returns what is visible in the end. With `fail_task` the task fails once, when a commit has.
-fn run(fail_task: bool, fails: fn(u64, &Transaction) -> bool) -> (Vec<u64>, JobResult) {
+fn run(fail_task: bool, fails: fn(Tried, &Transaction) -> bool) -> (Vec<u64>, JobResult) {
     let env = environment("flaky", storage());
     env.set_parallelism(2).set_restart_strategy(RestartStrategy::FixedDelay { attempts: 50, delay_ms: 1 });
     let sink = FlakySink::default();
     sink.0.lock().unwrap().fails = Some(fails);
-    let source = Throttled::new(SequenceSource::new(0..NUMBERS).with_splits(4), std::num::NonZeroU64::new(20_000));
+    let source = Paced::new(SequenceSource::new(0..NUMBERS).with_splits(4), Some(Pace::PerCheckpoint(100)));
     let has_failed = Arc::new(AtomicBool::new(!fail_task));
     let outside = sink.0.clone();
     env.from_source(source)
         .flat_map(move |number, out: &mut Collector<u64>| {
-            if outside.lock().unwrap().failed > 0 && !has_failed.swap(true, Ordering::SeqCst) {
+            if outside.lock().unwrap().tried.failed > 0 && !has_failed.swap(true, Ordering::SeqCst) {
                 return Err("as planned".into());
             }
             out.collect(number);
@@ -124,7 +133,7 @@ fn all() -> Vec<u64> {
 /// Contract: R314.
 #[test]
 fn when_it_fails_now_and_then() {
-    let (visible, result) = run(false, |commits, _| commits % 5 == 0);
+    let (visible, result) = run(false, |tried, _| tried.commits % 5 == 0);
     assert_eq!(visible, all());
     assert_eq!(result.status.restarts, 0, "a commit that may be tried again costs no restart");
 }
@@ -134,8 +143,9 @@ fn when_it_fails_now_and_then() {
 fn when_it_fails_for_one_subtask_also_after_a_restart() {
     // When the task fails, a transaction of subtask 1 waits to be tried again. In the next attempt it still fails for a
     // while, and meanwhile no checkpoint may say that everything of the attempt before is committed.
-    let (visible, result) =
-        run(true, |commits, transaction| transaction.subtask == 1 && transaction.attempt == Attempt(1) && commits < 6);
+    let (visible, result) = run(true, |tried, transaction| {
+        transaction.subtask == 1 && transaction.attempt == Attempt(1) && tried.failed < 5
+    });
     assert_eq!(visible, all());
     assert_eq!(result.status.restarts, 1);
 }

@@ -15,6 +15,7 @@ use highwater::state::CheckpointStorage;
 use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
 use tempfile::TempDir;
 
+use crate::pace::{Pace, Paced};
 use crate::support::wait_until;
 
 /// Tells the process that is to be killed where to write; the test starts itself anew with it.
@@ -48,7 +49,7 @@ impl KeyedProcessFunction<u64, u64> for Summing {
 fn job(
     storage: Arc<dyn CheckpointStorage>,
     parallelism: u32,
-    per_second: Option<u64>,
+    pace: Option<Pace>,
     records: &CollectedRecords<(u64, u64)>,
 ) -> StreamExecutionEnvironment {
     let env = crate::support::environment("sums", storage);
@@ -56,7 +57,7 @@ fn job(
     // With so many key groups each of three subtasks has some of the ten keys.
     env.set_max_parallelism(64);
     let source = SequenceSource::new(1..NUMBERS + 1).with_splits(2);
-    env.from_source(Throttled::new(source, per_second.and_then(std::num::NonZeroU64::new)))
+    env.from_source(Paced::new(source, pace))
         .key_by_value(|number| number % 10)
         .process(Summing::default)
         .uid("sums")
@@ -77,7 +78,7 @@ fn write_two_of_three(directory: &Path) {
     let third = When::next(Operation::Create).named("sums-2");
     faults.arm(third, Fault::Delay(Arc::new(wait_for_the_end)));
     let storage = Arc::new(FaultyStorage::new(Arc::new(files(directory)), faults));
-    let handle = job(storage, 3, Some(2_000), &CollectedRecords::default()).execute_async().unwrap();
+    let handle = job(storage, 3, Some(Pace::up_to(NUMBERS / 2)), &CollectedRecords::default()).execute_async().unwrap();
     let has_state = |status: JobStatus| {
         status.subtasks.iter().filter(|it| it.operator.as_str() == "sums" && it.records_in > 0).count() == 3
     };

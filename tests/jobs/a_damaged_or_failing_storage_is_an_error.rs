@@ -9,16 +9,18 @@ use highwater::prelude::*;
 use highwater::state::{CheckpointStorage, ObjectPath};
 use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, Recording, RecordingStorage, When};
 
-use crate::support::{assert_counted, count, environment, storage, wait_for_checkpoints};
+use crate::pace::{Grants, Pace};
+use crate::support::{assert_counted, count, environment, storage, wait_for_checkpoints, wait_until};
 
 const NUMBERS: u64 = 3_000;
 
-/// A job that was stopped after some checkpoints, in `storage`.
+/// A job that was stopped after some checkpoints, the last of them with state, in `storage`.
 fn stopped_job(storage: &Arc<dyn CheckpointStorage>, records: &CollectedRecords<(u64, u64)>) {
     let env = environment("unlucky", storage.clone());
-    count(&env, NUMBERS, Some(20_000), records, |_| Ok(()));
+    count(&env, NUMBERS, Some(Pace::up_to(NUMBERS / 4)), records, |_| Ok(()));
     let handle = env.execute_async().unwrap();
     wait_for_checkpoints(&handle, 3);
+    wait_until("some counts are committed", || !records.is_empty());
     handle.cancel();
     assert!(handle.wait().is_err());
 }
@@ -159,15 +161,18 @@ fn while_checkpoints_are_taken_it_only_costs_checkpoints() {
     let records = CollectedRecords::default();
     let env = environment("unlucky", storage);
     env.set_tolerable_checkpoint_failures(u32::MAX);
-    count(&env, NUMBERS, Some(10_000), &records, |_| Ok(()));
+    let grants = Grants::new(0);
+    count(&env, NUMBERS, Some(Pace::Granted(grants.clone())), &records, |_| Ok(()));
     let handle = env.execute_async().unwrap();
     for fault in [Fault::FailBefore, Fault::FailAfter] {
         for operation in [Operation::Create, Operation::Finish, Operation::CreateIfAbsent, Operation::DeleteFolder] {
             let completed = handle.status().checkpoints_completed;
             faults.arm(When::next(operation), fault.clone());
+            grants.add(NUMBERS / 10);
             wait_for_checkpoints(&handle, completed + 2);
         }
     }
+    grants.add_all();
     let result = handle.wait().unwrap();
     assert_eq!(result.status.restarts, 0);
     assert!(result.status.checkpoints_failed > 0, "no fault was felt");

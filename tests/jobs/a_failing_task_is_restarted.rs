@@ -7,6 +7,7 @@ use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use highwater::runtime::{CheckpointingMode, TaskError};
 
+use crate::pace::Pace;
 use crate::support::{assert_counted, count, environment, storage};
 
 const NUMBERS: u64 = 3_000;
@@ -17,14 +18,17 @@ fn run_with_one_failure(parallelism: u32, fail: fn() -> Result<()>) {
     env.set_parallelism(parallelism);
     let records = CollectedRecords::default();
     let has_failed = Arc::new(AtomicBool::new(false));
-    count(&env, NUMBERS, Some(20_000), &records, move |number| {
+    count(&env, NUMBERS, Some(Pace::PerCheckpoint(100)), &records, move |number| {
         if number == 1_500 && !has_failed.swap(true, Ordering::SeqCst) { fail() } else { Ok(()) }
     });
     let result = env.execute().unwrap();
     assert_eq!(result.outcome, JobOutcome::Finished);
     assert_eq!(result.status.restarts, 1);
     assert!(result.status.restored_from.is_some(), "the restart went back to the beginning: {:?}", result.status);
-    assert_eq!(result.status.records_read, NUMBERS + result.status.records_replayed);
+    // What is counted as replayed is at most too much: a checkpoint that becomes complete while the attempt ends spares the
+    // next one records that were to be read again.
+    let (read, replayed) = (result.status.records_read, result.status.records_replayed);
+    assert!((NUMBERS..=NUMBERS + replayed).contains(&read), "{read} records read, {replayed} of them again");
     assert_counted(&records, NUMBERS);
 }
 
@@ -48,7 +52,7 @@ fn run_at_least_once(parallelism: u32) -> CollectedRecords<(u64, u64)> {
     env.set_parallelism(parallelism).set_checkpointing_mode(CheckpointingMode::AtLeastOnce);
     let records = CollectedRecords::default();
     let has_failed = Arc::new(AtomicBool::new(false));
-    count(&env, NUMBERS, Some(20_000), &records, move |number| {
+    count(&env, NUMBERS, Some(Pace::PerCheckpoint(100)), &records, move |number| {
         let fails = number == 1_500 && !has_failed.swap(true, Ordering::SeqCst);
         if fails { Err("as planned".into()) } else { Ok(()) }
     });

@@ -7,6 +7,7 @@ use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
 
+use crate::pace::{Grants, Pace, Paced};
 use crate::support::{environment, storage, wait_until};
 
 /// So many that the state of a subtask is an object of its own.
@@ -43,9 +44,12 @@ fn records_are_processed_while_the_asynchronous_half_is_held() {
     let faults = Faults::default();
     let storage = FaultyStorage::new(storage(), faults.clone());
     let (processed, was_held) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    // Every key has a count before the snapshot; most records come when it is held.
+    let grants = Grants::new(KEYS);
     let hold = {
-        let (processed, was_held) = (processed.clone(), was_held.clone());
+        let (processed, was_held, grants) = (processed.clone(), was_held.clone(), grants.clone());
         move || {
+            grants.add_all();
             let before = processed.load(Ordering::Relaxed);
             wait_until("records are processed while the snapshot is held", || {
                 processed.load(Ordering::Relaxed) >= before + RECORDS_WHILE_HELD
@@ -58,7 +62,7 @@ fn records_are_processed_while_the_asynchronous_half_is_held() {
     let env = environment("held", Arc::new(storage));
     let records = CollectedRecords::default();
     let counted = processed.clone();
-    env.from_source(SequenceSource::new(0..4 * RECORDS_WHILE_HELD))
+    env.from_source(Paced::new(SequenceSource::new(0..4 * RECORDS_WHILE_HELD), Some(Pace::Granted(grants))))
         .key_by_value(|number| number % KEYS)
         .process(move || Counter { processed: counted.clone(), ..Counter::default() })
         .uid("counter")

@@ -7,6 +7,7 @@ use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
 
+use crate::pace::Pace;
 use crate::support::{assert_counted, count, environment, storage, wait_for_checkpoints, wait_until};
 
 const NUMBERS: u64 = 6_000;
@@ -17,13 +18,13 @@ fn and_goes_on_where_it_was() {
     let storage = storage();
     let records = CollectedRecords::default();
     let first = environment("contended", storage.clone());
-    count(&first, NUMBERS, Some(10_000), &records, |_| Ok(()));
+    count(&first, NUMBERS, Some(Pace::up_to(NUMBERS / 2)), &records, |_| Ok(()));
     let first = first.execute_async().unwrap();
     wait_for_checkpoints(&first, 3);
 
     let second = environment("contended", storage);
     second.set_parallelism(2);
-    count(&second, NUMBERS, Some(20_000), &records, |_| Ok(()));
+    count(&second, NUMBERS, Some(Pace::PerCheckpoint(200)), &records, |_| Ok(()));
     let second = second.execute_async().unwrap();
 
     let error = first.wait().unwrap_err();
@@ -39,7 +40,7 @@ fn also_when_its_list_of_the_log_is_long_out_of_date() {
     let storage = storage();
     let records = CollectedRecords::default();
     let first = environment("overtaken", storage.clone());
-    count(&first, NUMBERS, Some(2_000), &records, |_| Ok(()));
+    count(&first, NUMBERS, Some(Pace::up_to(NUMBERS / 2)), &records, |_| Ok(()));
     let first = first.execute_async().unwrap();
     wait_for_checkpoints(&first, 3);
 
@@ -71,7 +72,7 @@ fn but_another_job_never_meets_it() {
         .map(|name| {
             let records = CollectedRecords::default();
             let env = environment(name, storage.clone());
-            count(&env, 2_000, Some(20_000), &records, |_| Ok(()));
+            count(&env, 2_000, Some(Pace::PerCheckpoint(100)), &records, |_| Ok(()));
             (env.execute_async().unwrap(), records)
         })
         .collect();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 
+use crate::pace::Pace;
 use crate::support::{assert_counted, count, wait_for_checkpoints};
 
 const NUMBERS: u64 = 600;
@@ -27,7 +28,7 @@ fn environment(name: &str, directory: &str) -> StreamExecutionEnvironment {
 fn run(name: &str, directory: &str, folder: &Path) {
     let records = CollectedRecords::default();
     let env = environment(name, directory);
-    count(&env, NUMBERS, Some(6_000), &records, |_| Ok(()));
+    count(&env, NUMBERS, Some(Pace::up_to(NUMBERS / 2)), &records, |_| Ok(()));
     let handle = env.execute_async().unwrap();
     wait_for_checkpoints(&handle, 2);
     handle.cancel();

@@ -7,6 +7,7 @@ use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use highwater::runtime::TaskError;
 
+use crate::pace::Pace;
 use crate::support::{assert_counted, count, environment, storage, wait_for_checkpoints, wait_until};
 
 /// A job that is restarted without end and fails at each number that is bad.
@@ -19,15 +20,9 @@ fn start(
     let env = environment("poisoned", storage());
     env.configure(Configuration::from([("restart-strategy.poison-record.action", action)]));
     env.set_restart_strategy(RestartStrategy::FixedDelay { attempts: u32::MAX, delay_ms: 1 });
-    count(
-        &env,
-        numbers,
-        Some(20_000),
-        records,
-        move |number| {
-            if is_bad(number) { Err("no number".into()) } else { Ok(()) }
-        },
-    );
+    count(&env, numbers, Some(Pace::PerCheckpoint(100)), records, move |number| {
+        if is_bad(number) { Err("no number".into()) } else { Ok(()) }
+    });
     env.execute_async().unwrap()
 }
 

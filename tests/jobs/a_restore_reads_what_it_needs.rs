@@ -1,6 +1,5 @@
 //! A subtask that is restored reads the state of its own key groups and nothing else.
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use highwater::checkpoint::{CheckpointMetadata, decode_metadata};
@@ -10,6 +9,7 @@ use highwater::state::{CheckpointId, CheckpointStorage, KeyGroupRange, ObjectPat
 use highwater_conformance::{Operation, RecordedCall, Recording, RecordingStorage};
 use pollster::block_on;
 
+use crate::pace::{Pace, Paced};
 use crate::support::{environment, storage, wait_until};
 
 const NUMBERS: u64 = 4_000;
@@ -39,8 +39,8 @@ impl KeyedProcessFunction<u64, u64> for Remember {
 }
 
 /// Sees every key twice.
-fn describe(env: &StreamExecutionEnvironment, per_second: Option<u64>, records: &CollectedRecords<u64>) {
-    env.from_source(Throttled::new(SequenceSource::new(0..NUMBERS * 2), per_second.and_then(NonZeroU64::new)))
+fn describe(env: &StreamExecutionEnvironment, pace: Option<Pace>, records: &CollectedRecords<u64>) {
+    env.from_source(Paced::new(SequenceSource::new(0..NUMBERS * 2), pace))
         .uid("numbers")
         .key_by_value(|number| number % NUMBERS)
         .process(Remember::default)
@@ -79,7 +79,7 @@ fn the_parts_of_its_own_key_groups_and_no_others() {
     let records = CollectedRecords::default();
     let env = environment("partial-reads", storage.clone());
     env.set_parallelism(2);
-    describe(&env, Some(10_000), &records);
+    describe(&env, Some(Pace::up_to(NUMBERS / 2)), &records);
     let handle = env.execute_async().unwrap();
     let monitor = handle.monitor();
     wait_until("a quarter of the keys are there", || records.len() as u64 > NUMBERS / 4);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 
+use crate::pace::{Pace, Paced};
 use crate::support::{environment, storage};
 
 /// Records in a window of 100 ms, put out when it is over. Fails the task once when `fail_at` records have come.
@@ -69,7 +70,7 @@ fn run(parallelism: u32, fail_at: u64) -> (Vec<(i64, u64)>, JobResult) {
     let seen = Arc::new(AtomicU64::new(0));
     let times = event_times();
     let source = SequenceSource::new(0..times.len() as u64);
-    env.from_source(Throttled::new(source, std::num::NonZeroU64::new(20_000)))
+    env.from_source(Paced::new(source, Some(Pace::PerCheckpoint(100))))
         .set_parallelism(1)
         .map(move |index| times[index as usize])
         .set_parallelism(1)
@@ -99,6 +100,7 @@ fn whatever_the_moment_of_the_failure() {
         assert!(windows.iter().all(is_right), "{case}");
         let restarts = u32::from(fail_at != u64::MAX);
         assert_eq!(result.status.restarts, restarts);
+        assert_eq!(result.status.restored_from.is_some(), restarts > 0, "{case}");
         if restarts == 0 {
             let counted: u64 = windows.iter().map(|(_, count)| count).sum();
             assert_eq!(counted + result.status.late_records, event_times().len() as u64, "{case}");

@@ -8,6 +8,7 @@ use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use highwater::state::CheckpointId;
 
+use crate::pace::Pace;
 use crate::support::{count, files_below, wait_for_checkpoints, wait_until};
 
 /// Runs a job that takes `checkpoints` checkpoints, each when it is asked to, and stops it. All of them are kept.
@@ -15,7 +16,7 @@ fn run(name: &str, directory: &Path, checkpoints: u64) -> JobStatus {
     let env = StreamExecutionEnvironment::new(name);
     env.set_state_backend(FsStateBackend::new(directory).unwrap());
     env.enable_checkpointing(Duration::from_secs(3_600)).set_max_retained_checkpoints(10);
-    count(&env, 1_000_000, Some(1_000), &CollectedRecords::default(), |_| Ok(()));
+    count(&env, 1_000, Some(Pace::up_to(100)), &CollectedRecords::default(), |_| Ok(()));
     let handle = env.execute_async().unwrap();
     wait_until("a record is read", || handle.status().records_read > 0);
     for number in 1..=checkpoints {

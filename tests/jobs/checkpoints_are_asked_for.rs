@@ -8,15 +8,16 @@ use highwater::prelude::*;
 use highwater::runtime::{CheckpointRequest, SchedulerError};
 use highwater::state::CheckpointId;
 
+use crate::pace::{Grants, Pace};
 use crate::support::{assert_counted, count, environment, storage, wait_for_checkpoints, wait_until};
 
 const NUMBERS: u64 = 400;
 
-/// A job that runs for a while and takes no checkpoint by itself before it ends.
-fn start(name: &str, records: &CollectedRecords<(u64, u64)>) -> JobHandle {
+/// A job that runs until all its input is granted, and takes no checkpoint by itself before it ends.
+fn start(name: &str, grants: &Grants, records: &CollectedRecords<(u64, u64)>) -> JobHandle {
     let env = environment(name, storage());
     env.enable_checkpointing(Duration::from_secs(3_600));
-    count(&env, NUMBERS, Some(400), records, |_| Ok(()));
+    count(&env, NUMBERS, Some(Pace::Granted(grants.clone())), records, |_| Ok(()));
     env.execute_async().unwrap()
 }
 
@@ -24,7 +25,8 @@ fn start(name: &str, records: &CollectedRecords<(u64, u64)>) -> JobHandle {
 #[test]
 fn whoever_asks_hears_of_their_own_checkpoint() {
     let records = CollectedRecords::default();
-    let handle = start("asked", &records);
+    let grants = Grants::new(NUMBERS / 2);
+    let handle = start("asked", &grants, &records);
     let pending: Vec<_> = (0..3).map(|_| handle.trigger_checkpoint()).collect();
     let ids: Vec<_> = pending.into_iter().map(|pending| pending.wait().unwrap()).collect();
     assert_eq!(ids, [1, 2, 3].map(CheckpointId), "each call is a checkpoint of its own");
@@ -32,6 +34,7 @@ fn whoever_asks_hears_of_their_own_checkpoint() {
 
     let coordinator = handle.checkpoint_coordinator();
     let monitor = handle.monitor();
+    grants.add_all();
     assert_eq!(handle.wait().unwrap().outcome, JobOutcome::Finished);
     assert_counted(&records, NUMBERS);
     assert_eq!(coordinator.trigger_checkpoint().wait().unwrap_err().reason, Reason::CoordinatorShutdown);
@@ -64,7 +67,7 @@ fn periodic_checkpoints_stop_and_start_and_ids_go_on() {
     let records = CollectedRecords::default();
     let env = environment("stopped", storage());
     env.enable_checkpointing(Duration::from_millis(10));
-    count(&env, 1_000_000, Some(1_000), &records, |_| Ok(()));
+    count(&env, NUMBERS, Some(Pace::up_to(NUMBERS / 2)), &records, |_| Ok(()));
     let handle = env.execute_async().unwrap();
     let coordinator = handle.checkpoint_coordinator();
     wait_for_checkpoints(&handle, 2);

@@ -1,7 +1,6 @@
 //! Two operators of one job are started again, each with another parallelism of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -9,6 +8,7 @@ use highwater::MemoryCheckpointStorage;
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 
+use crate::pace::{Pace, Paced};
 use crate::support::{environment, storage, wait_until};
 
 const NUMBERS: u64 = 6_000;
@@ -79,14 +79,14 @@ impl KeyedProcessFunction<u64, u64> for Counter {
 fn describe(
     storage: &Arc<MemoryCheckpointStorage>,
     records: &CollectedRecords<(u64, u64)>,
-    per_second: Option<u64>,
+    pace: Option<Pace>,
     parallelism: [u32; 2],
 ) -> (StreamExecutionEnvironment, [Subtasks; 2]) {
     let subtasks: [Subtasks; 2] = Default::default();
     let [first, second] = subtasks.clone();
     let env = environment("rescaled-apart", storage.clone());
     let source = SequenceSource::new(0..NUMBERS);
-    env.from_source(Throttled::new(source, per_second.and_then(NonZeroU64::new)))
+    env.from_source(Paced::new(source, pace))
         .uid("numbers")
         .key_by_value(|number| number % KEYS)
         .process(move || first.next())
@@ -108,7 +108,7 @@ fn describe(
 fn from_two_to_three_and_from_three_to_one() {
     let storage = storage();
     let records = CollectedRecords::default();
-    let (env, _) = describe(&storage, &records, Some(10_000), [2, 3]);
+    let (env, _) = describe(&storage, &records, Some(Pace::up_to(NUMBERS / 2)), [2, 3]);
     let handle = env.execute_async().unwrap();
     let monitor = handle.monitor();
     wait_until("some rounds of all keys are committed", || records.len() as u64 > KEYS * 10);

@@ -6,7 +6,8 @@ use highwater::MemoryStateBackend;
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 
-use crate::support::{assert_counted, count, environment, storage};
+use crate::pace::{Grants, Pace, Paced};
+use crate::support::{assert_counted, count, environment, storage, wait_for_checkpoints, wait_until};
 
 #[tokio::test]
 async fn inside_a_tokio_runtime() {
@@ -37,12 +38,14 @@ fn with_a_source_that_ends_long_before_the_other() {
     let short = CollectedRecords::default();
     let long = CollectedRecords::default();
     env.from_source(SequenceSource::new(0..10)).uid("short").sink_to(CollectSink::new(short.clone())).uid("short-sink");
-    let slow = Throttled::new(SequenceSource::new(0..500), std::num::NonZeroU64::new(2_000));
-    env.from_source(slow).uid("long").sink_to(CollectSink::new(long.clone())).uid("long-sink");
+    let grants = Grants::new(400);
+    let endures = Paced::new(SequenceSource::new(0..500), Some(Pace::Granted(grants.clone())));
+    env.from_source(endures).uid("long").sink_to(CollectSink::new(long.clone())).uid("long-sink");
     let handle = env.execute_async().unwrap();
-    crate::support::wait_for_checkpoints(&handle, 10);
-    crate::support::wait_until("the records of the source that has ended are visible", || short.len() == 10);
+    wait_for_checkpoints(&handle, 10);
+    wait_until("the records of the source that has ended are visible", || short.len() == 10);
     assert!(long.len() < 500);
+    grants.add_all();
     handle.wait().unwrap();
     assert_eq!((short.len(), long.len()), (10, 500));
 }
@@ -70,13 +73,15 @@ fn and_a_checkpoint_can_be_asked_for() {
     let env = environment("asked", storage());
     env.enable_checkpointing(Duration::from_secs(3_600));
     let records = CollectedRecords::default();
-    count(&env, 1_000, Some(5_000), &records, |_| Ok(()));
+    let grants = Grants::new(500);
+    count(&env, 1_000, Some(Pace::Granted(grants.clone())), &records, |_| Ok(()));
     let handle = env.execute_async().unwrap();
-    crate::support::wait_until("a record is read", || handle.status().records_read > 0);
+    wait_until("a record is read", || handle.status().records_read > 0);
     handle.trigger_checkpoint();
-    crate::support::wait_for_checkpoints(&handle, 1);
-    crate::support::wait_until("what the checkpoint covers is visible", || !records.is_empty());
+    wait_for_checkpoints(&handle, 1);
+    wait_until("what the checkpoint covers is visible", || !records.is_empty());
     assert!(records.len() < 1_000);
+    grants.add_all();
     handle.wait().unwrap();
     assert_counted(&records, 1_000);
 }

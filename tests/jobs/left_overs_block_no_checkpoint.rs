@@ -7,6 +7,7 @@ use std::time::Duration;
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 
+use crate::pace::Pace;
 use crate::support::{assert_counted, count, wait_for_checkpoints};
 
 const NUMBERS: u64 = 3_000;
@@ -46,7 +47,7 @@ fn a_job_completes_its_next_checkpoint_among_them() {
     let folder = tempfile::tempdir().unwrap();
     let records = CollectedRecords::default();
     let env = environment(folder.path());
-    count(&env, NUMBERS, Some(20_000), &records, |_| Ok(()));
+    count(&env, NUMBERS, Some(Pace::up_to(NUMBERS / 2)), &records, |_| Ok(()));
     let handle = env.execute_async().unwrap();
     wait_for_checkpoints(&handle, 5);
     let monitor = handle.monitor();

@@ -11,6 +11,8 @@ use highwater::state::CheckpointStorage;
 use highwater::{MemoryCheckpointStorage, MemoryStateBackend};
 use std::num::NonZeroU64;
 
+use crate::pace::{Pace, Paced};
+
 /// Numbers by last digit: digit and how many of it there were so far.
 pub(crate) type Count = (u64, u64);
 
@@ -28,17 +30,29 @@ pub(crate) fn environment(name: &str, storage: Arc<dyn CheckpointStorage>) -> St
     env
 }
 
-/// Counts the numbers below `numbers`, at most `per_second` of them a second, and calls `visit` for each.
+/// Counts the numbers below `numbers` by their last digit, at this pace if there is one, and calls `visit` for each.
 pub(crate) fn count(
     env: &StreamExecutionEnvironment,
     numbers: u64,
-    per_second: Option<u64>,
+    pace: Option<Pace>,
+    records: &CollectedRecords<Count>,
+    visit: impl Fn(u64) -> Result<()> + Clone + Send + Sync + 'static,
+) {
+    count_by(env, 10, numbers, pace, records, visit);
+}
+
+/// The same by the remainder of a division by `keys`.
+pub(crate) fn count_by(
+    env: &StreamExecutionEnvironment,
+    keys: u64,
+    numbers: u64,
+    pace: Option<Pace>,
     records: &CollectedRecords<Count>,
     visit: impl Fn(u64) -> Result<()> + Clone + Send + Sync + 'static,
 ) {
     let source = SequenceSource::new(0..numbers).with_splits(7);
-    env.from_source(Throttled::new(source, per_second.and_then(NonZeroU64::new)))
-        .key_by_value(|number| number % 10)
+    env.from_source(Paced::new(source, pace))
+        .key_by_value(move |number| number % keys)
         .process(move || Counter { count: ValueState::default(), visit: visit.clone() })
         .uid("counter")
         .sink_to(CollectSink::new(records.clone()));
@@ -71,15 +85,23 @@ impl<V: Fn(u64) -> Result<()> + Send + 'static> KeyedProcessFunction<u64, u64> f
 
 /// Panics unless each digit was counted once for each of its numbers: 1, 2, 3, … without a gap or a repetition.
 pub(crate) fn assert_counted(records: &CollectedRecords<Count>, numbers: u64) {
+    assert_counted_by(10, records, numbers);
+}
+
+/// The same for what [`count_by`] counts.
+pub(crate) fn assert_counted_by(keys: u64, records: &CollectedRecords<Count>, numbers: u64) {
     let mut found = records.to_vec();
     found.sort_unstable();
-    let of_digit = |digit: u64| (digit..numbers).step_by(10).count() as u64;
-    let expected: Vec<Count> = (0..10).flat_map(|digit| (1..=of_digit(digit)).map(move |n| (digit, n))).collect();
+    let of_key = |key: u64| (key..numbers).step_by(keys as usize).count() as u64;
+    let expected: Vec<Count> = (0..keys).flat_map(|key| (1..=of_key(key)).map(move |n| (key, n))).collect();
     assert!(found == expected, "{} of {} counts are right", count_right(&found, &expected), expected.len());
 }
 
+/// How many of the counts were found once.
 fn count_right(found: &[Count], expected: &[Count]) -> usize {
-    expected.iter().filter(|count| found.iter().filter(|other| other == count).count() == 1).count()
+    let mut times = BTreeMap::<Count, u64>::new();
+    found.iter().for_each(|count| *times.entry(*count).or_default() += 1);
+    expected.iter().filter(|count| times.get(count) == Some(&1)).count()
 }
 
 /// Waits until the job has completed `checkpoints` checkpoints.

@@ -9,6 +9,7 @@ use highwater::runtime::TaskError;
 use highwater::stream::{BoxedError, SplitAssignment, SplitEnumerator};
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::pace::{Pace, Paced};
 use crate::support::{environment, storage, wait_until};
 
 /// A number whose `Serialize` panics while it is told to.
@@ -53,7 +54,7 @@ fn while_a_snapshot_is_written_it_declines_the_checkpoint() {
     env.set_tolerable_checkpoint_failures(5);
     let records = CollectedRecords::default();
     GRUMPY.store(true, Ordering::SeqCst);
-    env.from_source(Throttled::new(SequenceSource::new(0..1_000), std::num::NonZeroU64::new(10_000)))
+    env.from_source(Paced::new(SequenceSource::new(0..1_000), Some(Pace::PerCheckpoint(100))))
         .key_by_value(|number| number % 10)
         .process(Keeps::default)
         .uid("keeps")

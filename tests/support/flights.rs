@@ -1,6 +1,7 @@
 //! A run of the flights job over the month, as processes of a built example, and the golden rows it must give.
 
 use std::collections::BTreeMap;
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -89,6 +90,24 @@ impl FlightsRun {
     /// The options must make it slow enough that it has not finished by then.
     pub(crate) fn kill_after(&self, checkpoints: usize, options: &[&str]) -> String {
         self.kill_when(options, |trace| completed(trace) >= checkpoints)
+    }
+
+    /// Starts a process, and kills it once the state per hour has files of its own in a complete checkpoint.
+    pub(crate) fn kill_with_state_files(&self, options: &[&str]) {
+        // Folders come and go meanwhile.
+        let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let is_one = |file: DirEntry| file.file_name().to_string_lossy().starts_with("hourly-by-origin-");
+        let job = self.checkpoints().join("flights");
+        let has_one = || entries(&job).any(|checkpoint| entries(&checkpoint.path()).any(is_one));
+        let mut before = None;
+        self.kill_when(options, |trace| {
+            let completed = completed(trace);
+            if before.is_none() && has_one() {
+                before = Some(completed);
+            }
+            // The first of these may be the one before it.
+            before.is_some_and(|before| completed >= before + 2)
+        });
     }
 
     /// Starts a process, and kills it once `is_time` says so of its trace. Returns its trace.

@@ -138,3 +138,7 @@ async fn close(stream: CheckpointStateOutputStream<'_>) -> Result<StateHandle, S
 #[cfg(test)]
 #[path = "snapshot_test.rs"]
 mod snapshot_test;
+
+#[cfg(test)]
+#[path = "snapshot_failures_test.rs"]
+mod snapshot_failures_test;

@@ -341,6 +341,9 @@ fn a_map_that_is_cleared_or_emptied_is_no_state() {
         assert!(numbers.is_empty(&mut state).unwrap());
         numbers.remove(&mut state, &5).unwrap();
         assert_eq!(numbers.entries(&mut state).unwrap(), []);
+        let mut keys = state.keys::<u8, ()>(numbers.slot(), &()).unwrap();
+        keys.sort_unstable();
+        assert_eq!(keys, [0, 2], "{held:?}");
         set_key(&mut state, 2u8);
         assert_eq!(numbers.entries(&mut state).unwrap().len(), 10_000);
         assert_eq!(mark.value(&mut state).unwrap(), Some(()));
