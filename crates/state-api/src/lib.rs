@@ -55,7 +55,7 @@ pub use descriptors::{
 pub use error::StateError;
 pub use function::{
     BoxedError, CheckpointListener, CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext,
-    LIST_CHECKPOINTED_STATE, ListCheckpointed, ListCheckpointedFunction,
+    HooksAreCalled, LIST_CHECKPOINTED_STATE, ListCheckpointed, ListCheckpointedFunction,
 };
 pub use handle::{Checksum, KeyGroupPart, KeyedStateHandle, ObjectPath, RunningChecksum, StateHandle};
 pub use handles::{AggregatingState, FoldingState, KeyCx, ListState, MapState, ReducingState, ValueState};
