@@ -28,6 +28,7 @@ mod key_hash;
 mod keyed_state;
 pub mod operator_state;
 pub mod options;
+mod panic;
 mod raw_state;
 mod registry;
 mod rows;
@@ -68,6 +69,7 @@ pub use operator_state::{
     OperatorStateHandle, OperatorStateMeta, OperatorStatePart, OperatorStateStore, RawKeyedStateHandle,
     ReadOnlyBroadcastState, Redistribution, RestoredElements,
 };
+pub use panic::panic_message;
 pub use raw_state::{
     FrozenRawKeyedState, KeyGroupStatePartitionStreamProvider, KeyedStateCheckpointOutputStream,
     OperatorStateCheckpointOutputStream, RAW_OPERATOR_STATE, RawStreamError, StateInputStream,
