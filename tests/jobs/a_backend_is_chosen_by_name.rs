@@ -114,12 +114,30 @@ fn legacy_keys_and_names_work_and_what_to_write_instead_is_logged() {
     let log = Log::of(|| run(&env));
     assert!(Path::new(&directory).join("legacy/log").is_dir());
     for notice in [
-        "`state.backend` is deprecated: write `state.backend.type: filesystem`",
-        "write `state.backend.type: hashmap` and `execution.checkpointing.storage: filesystem`",
+        "`state.backend: filesystem` is deprecated: write `state.backend.type: hashmap` and \
+         `execution.checkpointing.storage: filesystem`",
         &format!("`state.backend.fs.checkpointdir` is deprecated: write `execution.checkpointing.dir: {directory}`"),
     ] {
         assert_eq!(log.matches(notice).count(), 1, "{notice}\n{log}");
     }
+}
+
+#[test]
+fn a_key_of_no_option_is_noticed_with_what_was_probably_meant() {
+    let env = unset("typo");
+    env.configure(Configuration::from([("state.backend.typ", "hashmap")]));
+    env.set_cluster_configuration(Configuration::from([
+        ("parallelism.default", "2"),
+        ("state.backend.type", "hashmap"),
+    ]));
+    let log = Log::of(|| run(&env));
+    for notice in [
+        "`state.backend.typ` is ignored, because there is no such option: if `state.backend.type` is meant, write that",
+        "`parallelism.default` is ignored, because there is no such option: call `set_parallelism` instead",
+    ] {
+        assert_eq!(log.matches(notice).count(), 1, "{notice}\n{log}");
+    }
+    assert!(!log.contains("`state.backend.type` is ignored"), "{log}");
 }
 
 /// Field case: R105.
@@ -127,7 +145,7 @@ fn legacy_keys_and_names_work_and_what_to_write_instead_is_logged() {
 /// Contract: U349.
 #[test]
 fn a_name_that_means_nothing_is_refused_with_the_option_and_the_valid_names() {
-    let valid = "valid values: hashmap, jobmanager, memory, filesystem";
+    let valid = "valid values: hashmap";
     for (value, what) in [("rocksdbb", "nothing is known under the name"), ("rocksdb", "is not part of this build")] {
         let env = unset("misspelled");
         env.configure(Configuration::from([("state.backend", value)]));

@@ -138,6 +138,66 @@ fn in_an_enumerator_it_fails_the_task_and_the_other_tasks_stop() {
     assert_eq!(Arc::strong_count(&seen), holders, "a task lives on although its job has ended");
 }
 
+/// A function without a key that panics in one of its hooks, if it is told which.
+struct PanicsIn(&'static str);
+
+impl PanicsIn {
+    fn called(&self, hook: &str) -> Result<()> {
+        assert_ne!(self.0, hook, "boom");
+        Ok(())
+    }
+}
+
+impl ProcessFunction<u64> for PanicsIn {
+    type Out = u64;
+
+    fn initialize_state(&mut self, _cx: &mut dyn FunctionInitializationContext) -> Result<()> {
+        self.called("initialize_state")
+    }
+
+    fn snapshot_state(&mut self, _cx: &mut dyn FunctionSnapshotContext) -> Result<()> {
+        self.called("snapshot_state")
+    }
+
+    fn notify_checkpoint_complete(&mut self, _checkpoint: CheckpointId) -> Result<()> {
+        self.called("notify_checkpoint_complete")
+    }
+
+    fn process(&mut self, number: u64, _cx: &mut ProcessContext<'_>, out: &mut Collector<u64>) -> Result<()> {
+        out.collect(number);
+        self.called("process")
+    }
+}
+
+#[test]
+fn in_a_hook_it_fails_the_task_with_the_operator_and_what_it_was_to_do() {
+    for (hook, doing) in [
+        ("initialize_state", "be opened and initialise its state"),
+        ("process", "work on its input"),
+        ("snapshot_state", "snapshot its state"),
+        ("notify_checkpoint_complete", "hear of a complete checkpoint"),
+    ] {
+        let env = environment("hooks", storage());
+        env.set_restart_strategy(RestartStrategy::None);
+        env.from_source(SequenceSource::new(0..10))
+            .uid("numbers")
+            .process(|| PanicsIn("nothing"))
+            .uid("first")
+            .process(move || PanicsIn(hook))
+            .uid("second")
+            .process(|| PanicsIn("nothing"))
+            .uid("third")
+            .sink_to(CollectSink::<u64>::default())
+            .uid("sink");
+        let error = env.execute().unwrap_err();
+        let JobError::Task { source, .. } = error.cause() else { panic!("the task did not fail: {error:?}") };
+        assert_eq!(source.operator(), Some("second"), "{error:?}");
+        let text = source.to_string();
+        assert!(text.contains(&format!(" panicked in operator \"second\" while it was to {doing}: ")), "{text}");
+        assert!(text.contains("boom"), "{text}");
+    }
+}
+
 #[test]
 fn a_cancel_is_never_lost() {
     for _ in 0..20 {

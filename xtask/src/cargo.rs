@@ -20,6 +20,11 @@ pub(crate) fn program() -> PathBuf {
     env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
 }
 
+/// Says what is about to be built, on standard error: a silent build of some minutes looks like a command that hangs.
+pub(crate) fn announce(what: &str) {
+    eprintln!("building {what}, which may take some minutes ...");
+}
+
 /// A cargo command at the root of the workspace.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::Command;
-use crate::cargo::{cargo, run};
+use crate::cargo::{announce, cargo, run};
 
 /// Run the conformance suites on every backend and storage, and on the wrong ones, and print what holds
 #[derive(clap::Args)]
@@ -28,9 +28,11 @@ impl Command for Conformance {
             return Ok(ExitCode::SUCCESS);
         }
         let example = ["run", "--quiet", "--locked", "--example", "conformance"];
+        announce("the example conformance");
         run(&mut cargo(&example))?;
         if !self.dev {
             println!();
+            announce("the example conformance for release");
             run(&mut cargo(&[&example[..], &["--release"]].concat()))?;
         }
         Ok(ExitCode::SUCCESS)

@@ -35,6 +35,12 @@ pub(crate) struct ContractCommand {
     seed: u64,
 }
 
+/// What the words of the listing mean.
+const LEGEND: &str = "
+covered: a test shows it; uncovered: promised, and no test shows it so far; planned: comes with a later capability;
+not applicable: there is nothing to promise. In a finished group an uncovered one is a mistake, in an open one it is not.
+";
+
 impl Command for ContractCommand {
     fn run(self) -> Result<ExitCode> {
         let read = Read::all()?;
@@ -52,7 +58,7 @@ impl Command for ContractCommand {
             read.report()?;
             return Ok(ExitCode::SUCCESS);
         }
-        let mut listing = verdict.summary();
+        let mut listing = verdict.summary() + LEGEND;
         for group in groups {
             if self.groups.is_empty() || self.groups.iter().any(|name| is_called(group.letter, name)) {
                 let state = if group.finished { "finished" } else { "open" };

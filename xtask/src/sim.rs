@@ -6,13 +6,13 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::Command;
-use crate::cargo::{cargo, run};
+use crate::cargo::{announce, cargo, run};
 
 /// Run the production tasks and machines in a simulated world, seed after seed
 #[derive(clap::Args)]
-#[command(disable_help_flag = true)]
 pub(crate) struct Sim {
-    /// What the simulation is asked to do: --iterations N, --seed S, --replay SEED, --planted NAME|all, --help
+    /// What the simulation is asked to do: --iterations N (how many seeds; 1000), --seed S (the first; 1), --replay SEED (one
+    /// seed with its whole trace), --planted NAME|all (a bug that must be caught); after `--`, --help says it in its own words
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
@@ -20,6 +20,7 @@ pub(crate) struct Sim {
 impl Command for Sim {
     fn run(self) -> Result<ExitCode> {
         let package = ["--locked", "--release", "--package", "highwater-sim"];
+        announce("the simulation for release");
         run(&mut cargo(&[&["build", "--quiet"], &package[..]].concat()))?;
         let started = Instant::now();
         let mut simulation = cargo(&[&["run", "--quiet"], &package[..], &["--"]].concat());

@@ -324,6 +324,7 @@ fn metadata_that_does_not_fit_together_is_invalid() {
         error(&|metadata| part(metadata, 1).group = KeyGroup(0)),
         error(&|metadata| part(metadata, 1).offset = 4),
         error(&|metadata| part(metadata, 1).offset = u64::MAX),
+        error(&|metadata| part(metadata, 1).offset = 2),
         error(&|metadata| raw(metadata).range = MaxParallelism::new(4).unwrap().all()),
         error(&|metadata| raw(metadata).parts[0].length = 4),
         error(&|metadata| parts(metadata).swap(0, 1)),
@@ -332,6 +333,11 @@ fn metadata_that_does_not_fit_together_is_invalid() {
         error(&|metadata| parts(metadata)[2].meta.map_key = None),
         error(&|metadata| parts(metadata)[0].length = 100),
         error(&|metadata| parts(metadata)[1].elements = 1),
+        error(&|metadata| parts(metadata)[2].offset = 0),
+        error(&|metadata| {
+            let parts = &mut raw(metadata).parts;
+            parts.push(KeyGroupPart { group: KeyGroup(1), offset: 1, length: 2, ..parts[0] });
+        }),
         // What one subtask says against what the others say.
         error(&|metadata| parts(metadata)[1].meta.redistribution = Redistribution::Union),
         error(&|metadata| parts(metadata)[2].meta.element = Schema::unit()),

@@ -74,7 +74,8 @@ fn check_agreement(operator: &OperatorState) -> Result<(), String> {
     for table in operator.subtasks.iter().filter_map(|snapshot| snapshot.keyed.as_ref()).flat_map(|keyed| &keyed.tables)
     {
         let known = *tables.entry(&table.name).or_insert(table);
-        known.check_usable_as(table).map_err(|error| disagree(format!("keyed state: {error}")))?;
+        let agree = known.check_usable_as(table);
+        agree.map_err(|_| disagree(format!("the kind or the schema of the keyed state {:?}", table.name)))?;
     }
     Ok(())
 }
@@ -82,6 +83,7 @@ fn check_agreement(operator: &OperatorState) -> Result<(), String> {
 fn check_key_groups(range: KeyGroupRange, parts: &[KeyGroupPart], state: &StateHandle) -> Result<(), String> {
     check_handle(state)?;
     let mut previous = None;
+    let mut free_from = 0;
     for part in parts {
         let group = part.group;
         if !range.contains(group) {
@@ -90,7 +92,8 @@ fn check_key_groups(range: KeyGroupRange, parts: &[KeyGroupPart], state: &StateH
         if previous.is_some_and(|previous| previous >= group) {
             return Err(format!("key group {group} is out of order"));
         }
-        check_part(part.offset, part.length, state).map_err(|reason| format!("key group {group} {reason}"))?;
+        free_from = check_part(part.offset, part.length, free_from, state)
+            .map_err(|reason| format!("key group {group} {reason}"))?;
         previous = Some(group);
     }
     Ok(())
@@ -99,6 +102,7 @@ fn check_key_groups(range: KeyGroupRange, parts: &[KeyGroupPart], state: &StateH
 fn check_operator_state(operator: &OperatorStateHandle) -> Result<(), String> {
     check_handle(&operator.state)?;
     let mut previous = None;
+    let mut free_from = 0;
     for part in &operator.parts {
         let meta = &part.meta;
         let invalid = |reason: String| format!("{} {:?} {reason}", meta.redistribution, meta.name);
@@ -109,7 +113,7 @@ fn check_operator_state(operator: &OperatorStateHandle) -> Result<(), String> {
         if meta.map_key.is_some() != meta.is_broadcast() {
             return Err(invalid("has map keys, or has none, and should not".to_owned()));
         }
-        check_part(part.offset, part.length, &operator.state).map_err(invalid)?;
+        free_from = check_part(part.offset, part.length, free_from, &operator.state).map_err(invalid)?;
         if part.elements > part.length {
             return Err(invalid(format!("has {} elements in {} bytes", part.elements, part.length)));
         }
@@ -118,10 +122,14 @@ fn check_operator_state(operator: &OperatorStateHandle) -> Result<(), String> {
     Ok(())
 }
 
-fn check_part(offset: u64, length: u64, state: &StateHandle) -> Result<(), String> {
+/// Checks where a part lies: behind the one before, whose end is `free_from`, and within the state. Returns its end.
+fn check_part(offset: u64, length: u64, free_from: u64, state: &StateHandle) -> Result<u64, String> {
     let state = state.length();
+    if offset < free_from {
+        return Err(format!("begins at byte {offset}, before the end of the one before it at {free_from}"));
+    }
     match offset.checked_add(length) {
-        Some(end) if end <= state => Ok(()),
+        Some(end) if end <= state => Ok(end),
         _ => Err(format!("has {length} bytes at {offset} of a state of {state} bytes")),
     }
 }

@@ -11,18 +11,30 @@
 //!
 //! # For authors of backends
 //!
-//! This crate and `highwater-state-api` are all that it takes, as dev-dependencies. A file in `tests/`:
+//! This crate and `highwater-state-api` are all that it takes:
+//!
+//! ```toml
+//! [dependencies]
+//! highwater-state-api = { path = "../highwater/crates/state-api" } # where you have cloned it
+//!
+//! [dev-dependencies]
+//! highwater-conformance = { path = "../highwater/crates/conformance" }
+//! ```
+//!
+//! A file in `tests/`:
 //!
 //! ```
+//! use highwater_conformance::keyed::BackendUnderTest;
 //! use highwater_conformance::{ReferenceBackend, backend_conformance};
 //!
-//! // In the place of the reference: anything that makes a new backend of yours at each call.
-//! backend_conformance!(ReferenceBackend::default);
+//! // In the place of the reference: a new backend of yours.
+//! backend_conformance!(|| BackendUnderTest::behind_faults(ReferenceBackend));
 //! ```
 //!
-//! A failure must never pass for emptiness. The cases about that need to know how to make your backend fail, by taking
-//! its disk away for instance; without it they pass it by. Here a wrapper fails in its place, and the cases are run as
-//! values:
+//! A failure must never pass for emptiness. The cases about that need a backend that fails on command: here a wrapper does
+//! it in the place of yours. Without that, as in `backend_conformance!(ReferenceBackend::default)`, they do not apply, and
+//! the test harness, which knows no other end of a test that has begun, counts them as passed. Run as values, they say so:
+//! [`Verdict::PassedBy`]. The best outage is one of your own, such as a disk that is taken away:
 //!
 //! ```
 //! use highwater_conformance::keyed::{self, BackendUnderTest};

@@ -220,12 +220,15 @@ struct SubtaskThread {
 impl SubtaskThread {
     fn run(mut self) {
         let id = self.subtask.id();
-        // Nothing of the subtask is looked at again after a panic.
+        // After a panic, nothing of the subtask is looked at again but who was at work.
         let result = catch_unwind(AssertUnwindSafe(|| self.steps()));
         let error = match result {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error,
-            Err(panic) => TaskError::Panic { task: self.name, message: threads::message_of(&*panic) },
+            Err(panic) => {
+                let (during, message) = (self.subtask.operator_call(), threads::message_of(&*panic));
+                TaskError::Panic { task: self.name, during, message }
+            }
         };
         self.reports.report(Report::Failed(id, error));
     }

@@ -16,7 +16,7 @@ use crate::job::{JobHandle, JobOutcome, JobResult, Owner, StatusBoard};
 use crate::plan::JobConfig;
 use crate::recovery::{Failure, Recovery};
 use crate::restart_choice::{self, RestartSettings};
-use crate::{JobError, backend_choice, failpoint, threads};
+use crate::{JobError, backend_choice, failpoint, options, threads};
 
 /// Threads that wait for storage at most.
 const IO_THREADS_MAX: usize = 8;
@@ -57,6 +57,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         return Err(JobError::Invalid(reason.to_owned()));
     }
     failpoint::set_up()?;
+    options::log_unknown_keys(&config);
     let BackendPairing { state_backend, checkpoint_storage } = backend_choice::choose(&config)?;
     let restart = restart_choice::choose(&config)?;
     let board = Arc::new(StatusBoard::default());

@@ -49,13 +49,31 @@ pub enum TaskError {
         expected: &'static str,
     },
     /// The task panicked.
-    #[error("task {task} panicked: {message}")]
+    #[error("task {task} panicked{}: {message}", during.as_ref().map_or_else(String::new, ToString::to_string))]
     Panic {
         /// The task.
         task: String,
+        /// Which of its operators was at work; `None` when none was.
+        during: Option<OperatorCall>,
         /// The panic's message.
         message: String,
     },
+}
+
+/// What an operator of a task was asked to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperatorCall {
+    /// The operator's uid.
+    pub operator: String,
+    /// What it was asked to do.
+    pub activity: &'static str,
+}
+
+/// As a part of a sentence about the task.
+impl fmt::Display for OperatorCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, " in operator {:?} while it was to {}", self.operator, self.activity)
+    }
 }
 
 impl TaskError {
@@ -79,7 +97,8 @@ impl TaskError {
             Self::User { operator, .. } | Self::State { operator, .. } | Self::Commit { operator, .. } => {
                 Some(operator)
             }
-            Self::InFlight(_) | Self::OtherRecordType { .. } | Self::Panic { .. } => None,
+            Self::Panic { during, .. } => during.as_ref().map(|call| call.operator.as_str()),
+            Self::InFlight(_) | Self::OtherRecordType { .. } => None,
         }
     }
 
@@ -213,11 +232,15 @@ impl JobError {
     }
 }
 
-/// The error and its causes in one line, not the fields: `fn main() -> Result<()>` prints `Debug`, and what a user sees
+/// The error, its causes and what to do in one line, not the fields: `fn main() -> Result<()>` prints `Debug`, and what a user sees
 /// there has to say what went wrong.
 impl fmt::Debug for JobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&chain_of(self))
+        f.write_str(&chain_of(self))?;
+        match self.cause() {
+            Self::Restore { .. } => f.write_str("; to begin without its state, give the job another name"),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -264,6 +287,28 @@ mod tests {
              task sum 0 failed (3 restarts before): operator \"sum\" failed while it was to process: too large"
         );
         assert!(matches!(error.cause(), JobError::Task { restarts: 3, .. }));
+    }
+
+    #[test]
+    fn debug_of_an_error_of_a_restore_ends_with_what_to_do() {
+        let error = JobError::Restore { checkpoint: CheckpointId(3), source: "its metadata is gone".into() };
+        assert_eq!(
+            format!("{error:?}"),
+            "checkpoint 3 cannot be restored: its metadata is gone; to begin without its state, give the job another name"
+        );
+    }
+
+    #[test]
+    fn a_panic_says_which_operator_was_at_work_if_one_was() {
+        let panic = |during| TaskError::Panic { task: "sum 0".to_owned(), during, message: "boom".to_owned() };
+        let call = OperatorCall { operator: "sum".to_owned(), activity: "work on its input" };
+        let error = panic(Some(call));
+        assert_eq!(
+            error.to_string(),
+            "task sum 0 panicked in operator \"sum\" while it was to work on its input: boom"
+        );
+        assert_eq!(error.operator(), Some("sum"));
+        assert_eq!(panic(None).to_string(), "task sum 0 panicked: boom");
     }
 
     #[test]

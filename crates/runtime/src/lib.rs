@@ -49,7 +49,7 @@ pub use chain::{Chain, FrozenChain};
 pub use checkpoint_coordinator::{CheckpointCoordinator, PendingCheckpoint, SchedulerError};
 pub use data_stream::{DataStream, DataStreamSink, KeyedStream};
 pub use environment::StreamExecutionEnvironment;
-pub use error::{JobError, TaskError};
+pub use error::{JobError, OperatorCall, TaskError};
 pub use gate::Gate;
 pub use highwater_checkpoint::{
     CheckpointFailure, CheckpointFailureReason, CheckpointRequest, CheckpointingMode, ExponentialDelay, PoisonRecord,

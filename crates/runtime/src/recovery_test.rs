@@ -38,7 +38,7 @@ fn user_error(text: &str) -> Failure {
 
 fn panic(message: &str) -> Failure {
     let task = "sum -> sink".to_owned();
-    let source = TaskError::Panic { task: task.clone(), message: message.to_owned() };
+    let source = TaskError::Panic { task: task.clone(), during: None, message: message.to_owned() };
     Failure::Task { task, source }
 }
 

@@ -1,5 +1,10 @@
 //! The asynchronous half of a snapshot: writes what was frozen and reports to the coordinator.
 
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
 use bytes::Bytes;
 use highwater_checkpoint::paths::StateObject;
 use highwater_checkpoint::{
@@ -15,6 +20,7 @@ use crate::chain::FrozenChain;
 use crate::control::Report;
 use crate::error::chain_of;
 use crate::operator::FrozenOperator;
+use crate::threads::message_of;
 
 /// A snapshot of one subtask that is to be written. Owns all it needs: it may run anywhere, or be dropped.
 pub struct AsyncSnapshot {
@@ -66,7 +72,7 @@ impl AsyncSnapshot {
             let object = |object: StateObject| {
                 streams.create_checkpoint_state_output_stream(&object.name(&uid, subtask.subtask))
             };
-            match write_operator(operator, object).await {
+            match caught(write_operator(operator, object)).await {
                 Ok(snapshot) => operators.push((uid, snapshot)),
                 Err(error) => {
                     let failure = async_failure(describe(&uid, &error));
@@ -77,6 +83,19 @@ impl AsyncSnapshot {
         let snapshot = SubtaskSnapshot { operators };
         Report::Acknowledged(Acknowledgement { job, attempt, checkpoint, subtask, snapshot })
     }
+}
+
+/// Does what `work` does; when it panics, that is an error too. Backends and serializers are user code, and whoever catches
+/// the panic further out does not know whose it is.
+async fn caught<T>(work: impl Future<Output = Result<T, StateError>>) -> Result<T, StateError> {
+    let mut work = pin!(work);
+    // Nothing of the work is looked at again after a panic.
+    poll_fn(move |cx| {
+        catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|panic| {
+            Poll::Ready(Err(StateError::Backend(format!("panicked: {}", message_of(&*panic)).into())))
+        })
+    })
+    .await
 }
 
 fn async_failure(message: impl Into<String>) -> CheckpointFailure {

@@ -74,6 +74,35 @@ fn state_of_exactly_the_threshold_is_inline_and_of_one_byte_more_an_object() {
     }
 }
 
+/// A snapshot that panics when it is written: what any backend may do.
+struct Panics;
+
+impl FrozenState for Panics {
+    fn visit_key_group(&mut self, _: KeyGroup, _: &mut EntryVisitor<'_>) -> Result<(), StateError> {
+        panic!("boom")
+    }
+}
+
+#[test]
+fn a_backend_that_panics_while_a_snapshot_is_written_declines_it_with_the_operator() {
+    let keyed = FrozenKeyedState { tables: Vec::new(), content: Box::new(Panics) };
+    let groups = MaxParallelism::new(8).unwrap().all();
+    let operator = FrozenOperator { keyed: Some((groups, keyed)), ..FrozenOperator::default() };
+    let snapshot = AsyncSnapshot {
+        job: JobName::new("job").unwrap(),
+        attempt: Attempt(1),
+        checkpoint: CheckpointId(1),
+        subtask: SubtaskId { task: 0, subtask: 0 },
+        frozen: FrozenChain { operators: vec![(OperatorUid::new("sum").unwrap(), operator)] },
+    };
+    let Report::Declined(decline) = block_on(snapshot.write(&MemoryCheckpointStorage::new())) else {
+        panic!("the snapshot is not declined");
+    };
+    let message = decline.failure.message;
+    assert!(message.starts_with("the state of operator sum could not be written: "), "{message}");
+    assert!(message.ends_with("panicked: boom"), "{message}");
+}
+
 /// Contract: T338.
 #[test]
 fn without_state_there_is_no_object() {

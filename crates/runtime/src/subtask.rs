@@ -16,7 +16,6 @@ use highwater_checkpoint::{
 use highwater_state_api::{Attempt, CheckpointId, JobName, OperatorUid, SubtaskId};
 use highwater_stream_api::Timestamp;
 
-use crate::TaskError;
 use crate::chain::Chain;
 use crate::channel::{Barrier, Element};
 use crate::control::{Control, ControlReceiver, Report, Reports};
@@ -25,6 +24,7 @@ use crate::metrics::SubtaskMetrics;
 use crate::operator::{FreezeError, Limits, OperatorContext, Ran};
 use crate::output::Outputs;
 use crate::snapshot::{AsyncSnapshot, SnapshotExecutor};
+use crate::{OperatorCall, TaskError};
 
 /// How many records may come out of a chain before it yields to the outputs.
 const OUTPUT_RECORDS_MAX: usize = 16 * 1024;
@@ -131,6 +131,11 @@ impl Subtask {
     /// The subtask's identity.
     pub fn id(&self) -> SubtaskId {
         self.parts.id
+    }
+
+    /// Which operator is at work. After a panic: the one that panicked.
+    pub fn operator_call(&self) -> Option<OperatorCall> {
+        self.parts.chain.operator_call()
     }
 
     /// Opens the chain with restored state. Called once, before the first step.
@@ -303,15 +308,11 @@ impl Subtask {
             Control::Subsumed(checkpoint) => self.parts.chain.notify_subsumed(checkpoint)?,
             Control::AddSplit(split) => {
                 self.waits_for_split = false;
-                if let Some(source) = self.parts.chain.as_source() {
-                    source.add_split(&split)?;
-                }
+                self.parts.chain.add_split(&split)?;
             }
             Control::NoMoreSplits => {
                 self.waits_for_split = false;
-                if let Some(source) = self.parts.chain.as_source() {
-                    source.no_more_splits();
-                }
+                self.parts.chain.no_more_splits();
             }
             Control::Cancel => return Ok(true),
         }

@@ -1,10 +1,11 @@
 //! The one place where the runtime starts threads, and how a thread waits for its subtask to be woken.
 
-use std::any::Any;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+pub(crate) use highwater_state_api::panic_message as message_of;
 
 /// Starts a thread. Its name is for debuggers; nothing is identified by it.
 pub(crate) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
@@ -54,10 +55,4 @@ impl Wake for Parker {
             self.wakes.notify_one();
         }
     }
-}
-
-/// The message of a panic.
-pub(crate) fn message_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

@@ -91,24 +91,22 @@ impl Section {
     pub fn visit(&self, table: TableId, group: KeyGroup, visit: &mut EntryVisitor<'_>) -> Result<(), StateError> {
         let mut rest = &self.entries[..];
         while !rest.is_empty() {
-            let key = byte_string(&mut rest)?;
-            let namespace = byte_string(&mut rest)?;
-            let map_key = byte_string(&mut rest)?;
-            let value = byte_string(&mut rest)?;
+            let mut next = || byte_string(&mut rest).map_err(damaged);
+            let (key, namespace, map_key, value) = (next()?, next()?, next()?, next()?);
             visit(Entry { at: At { table, group, key, namespace, map_key }, value })?;
         }
         Ok(())
     }
 }
 
-/// Takes a byte string with its length before it from the front of `rest`.
-pub(crate) fn byte_string<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], StateError> {
+/// Takes a byte string with its length before it from the front of `rest`. An error says what is wrong with the bytes.
+pub(crate) fn byte_string<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], &'static str> {
     let mut length = 0u64;
     for shift in (0..).step_by(7) {
-        let (byte, tail) = rest.split_first().ok_or_else(|| damaged("an entry is cut off"))?;
+        let (byte, tail) = rest.split_first().ok_or("a length is cut off")?;
         *rest = tail;
         if shift > 56 {
-            return Err(damaged("a length has more than nine bytes"));
+            return Err("a length has more than nine bytes");
         }
         length |= u64::from(byte & 0x7f) << shift;
         if byte & 0x80 == 0 {
@@ -116,7 +114,7 @@ pub(crate) fn byte_string<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], StateErro
         }
     }
     let length = usize::try_from(length).ok().filter(|length| *length <= rest.len());
-    let (bytes, tail) = rest.split_at(length.ok_or_else(|| damaged("an entry is longer than its section"))?);
+    let (bytes, tail) = rest.split_at(length.ok_or("a byte string is longer than what is left")?);
     *rest = tail;
     Ok(bytes)
 }

@@ -101,11 +101,11 @@ fn a_length_has_nine_bytes_at_most() {
     assert_eq!(byte_string(&mut &nine[..]).unwrap(), b"");
     let mut ten = vec![0x80; 9];
     ten.push(0);
-    assert_eq!(message(byte_string(&mut &ten[..])), "canonical stream: a length has more than nine bytes");
+    assert_eq!(byte_string(&mut &ten[..]), Err("a length has more than nine bytes"));
     let mut large = vec![0xff; 8];
     large.push(0x7f);
-    assert_eq!(message(byte_string(&mut &large[..])), "canonical stream: an entry is longer than its section");
+    assert_eq!(byte_string(&mut &large[..]), Err("a byte string is longer than what is left"));
     let mut exact = &[2, 5, 6, 7][..];
     assert_eq!((byte_string(&mut exact).unwrap(), exact), (&[5, 6][..], &[7][..]));
-    assert_eq!(message(byte_string(&mut &[3, 5, 6][..])), "canonical stream: an entry is longer than its section");
+    assert_eq!(byte_string(&mut &[3, 5, 6][..]), Err("a byte string is longer than what is left"));
 }

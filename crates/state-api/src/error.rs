@@ -125,7 +125,7 @@ pub enum StateError {
         requested: crate::Redistribution,
     },
     /// A name is already taken by a state of another type, or was restored with another schema.
-    #[error("state {state:?}: the {part} has schema {requested}, but the existing state was written with {existing}")]
+    #[error("{}", other_schema(state, part, existing, requested))]
     OtherSchema {
         /// The state.
         state: String,
@@ -153,14 +153,11 @@ pub enum StateError {
         reason: String,
     },
     /// A value does not survive being written and read again. Nothing was stored.
-    #[error(
-        "state {state:?}: a value does not survive serialisation: {reason}; \
-         equal values must write equal bytes: is there a HashMap or HashSet in it?"
-    )]
+    #[error("state {state:?}: a value does not survive serialisation: {reason}")]
     NotRoundTrip {
         /// The state.
         state: String,
-        /// What differed.
+        /// What differed, and where it often comes from.
         reason: String,
     },
     /// A key or a namespace is not read as it was written. Nothing was stored.
@@ -179,6 +176,14 @@ pub enum StateError {
         /// The cause.
         #[source]
         source: crate::SerializerError,
+    },
+    /// A serializer panicked while a snapshot was written.
+    #[error("state {state:?} could not be written: its serializer panicked: {message}")]
+    Panicked {
+        /// The state.
+        state: String,
+        /// The message of the panic.
+        message: String,
     },
     /// A key has no stable hash.
     #[error(transparent)]
@@ -208,11 +213,56 @@ pub enum StateError {
     Storage(#[from] StorageError),
 }
 
+/// All states of an operator have one key, so that it is not the matter of the state in which it was found out first.
+fn other_schema(state: &str, part: &str, existing: &Schema, requested: &Schema) -> String {
+    if part == "key" {
+        return format!(
+            "the key of the operator has schema {requested}, but its existing state was written with {existing}; a key \
+             cannot change: keep its type, or start anew with another name for the job"
+        );
+    }
+    format!(
+        "state {state:?}: the {part} has schema {requested}, but the existing state was written with {existing}; schemas \
+         cannot change yet: keep the type, begin a new state under another name, or start anew with another name for the job"
+    )
+}
+
 /// What helps where a schema cannot be traced.
 fn advice(part: &str) -> &'static str {
     match part {
         "value" | "element" => "name one with the descriptor's `opaque_schema(name, version)`",
         "map key" | "map value" => "name one with the descriptor's `opaque_key_schema` or `opaque_value_schema`",
         _ => "use a type whose `Deserialize` can be traced, such as a number, a string or a plain struct of them",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(part: &'static str) -> String {
+        let (existing, requested) = (Schema::trace::<u64>().unwrap(), Schema::trace::<String>().unwrap());
+        let state = "_timer_state/event_user-timers".to_owned();
+        StateError::OtherSchema { state, part, existing: Box::new(existing), requested: Box::new(requested) }
+            .to_string()
+    }
+
+    #[test]
+    fn a_changed_key_is_told_of_the_operator_and_not_of_a_state() {
+        let text = changed("key");
+        assert!(
+            text.starts_with(
+                "the key of the operator has schema str, but its existing state was written with u64; a key cannot change"
+            ),
+            "{text}"
+        );
+        assert!(!text.contains("timer"), "{text}");
+    }
+
+    #[test]
+    fn a_changed_schema_comes_with_what_can_be_done() {
+        let text = changed("value");
+        assert!(text.starts_with("state \"_timer_state/event_user-timers\": the value has schema str, but"), "{text}");
+        assert!(text.ends_with("or start anew with another name for the job"), "{text}");
     }
 }

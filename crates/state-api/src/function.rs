@@ -9,8 +9,48 @@ use crate::{
 /// The error of user code.
 pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A function that keeps state.
-pub trait CheckpointedFunction {
+/// Says that somebody calls the hooks of a type. Who writes a job has no use for it.
+///
+/// The hooks of a function are methods of the trait that makes it one, `ProcessFunction` or `KeyedProcessFunction`; there
+/// the runtime calls them. An implementation of [`CheckpointedFunction`] or [`CheckpointListener`] beside it would be called
+/// by nobody, and its state be lost. So both want this trait, and there is none of it for functions:
+///
+/// ```compile_fail,E0277
+/// use highwater_state_api::{BoxedError, CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext};
+///
+/// struct Count(u64);
+///
+/// impl CheckpointedFunction for Count {
+///     fn initialize_state(&mut self, _cx: &mut dyn FunctionInitializationContext) -> Result<(), BoxedError> {
+///         Ok(())
+///     }
+///
+///     fn snapshot_state(&mut self, _cx: &mut dyn FunctionSnapshotContext) -> Result<(), BoxedError> {
+///         Ok(())
+///     }
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// struct Count(u64);
+///
+/// impl highwater_state_api::CheckpointListener for Count {}
+/// ```
+///
+/// Who runs functions of another kind implements it for what they call the hooks of.
+#[diagnostic::on_unimplemented(
+    message = "nobody would call these hooks of `{Self}`",
+    label = "the hooks belong into the `impl` of the function itself",
+    note = "move `initialize_state`, `snapshot_state` and the notifications into its `impl ProcessFunction` or \
+            `impl KeyedProcessFunction`: they are methods of these traits"
+)]
+pub trait HooksAreCalled {}
+
+/// A function that keeps state, as those see it who run functions.
+///
+/// Who writes one implements `ProcessFunction` or `KeyedProcessFunction`, which have these methods as their own; this trait
+/// cannot be implemented beside them ([`HooksAreCalled`]).
+pub trait CheckpointedFunction: HooksAreCalled {
     /// Called once in every attempt, before the first record, whether there is restored state or not: gets the state
     /// handles, and may already read and change operator state. An error ends the attempt.
     fn initialize_state(&mut self, cx: &mut dyn FunctionInitializationContext) -> Result<(), BoxedError>;
@@ -23,9 +63,11 @@ pub trait CheckpointedFunction {
 
 /// Hears what became of checkpoints. An error of a notification ends the attempt.
 ///
+/// As with [`CheckpointedFunction`], functions have these methods as their own.
+///
 /// All notifications are best effort: one may be lost, and a later one stands for it. The subtask that is notified need
 /// not have taken part in the checkpoint.
-pub trait CheckpointListener {
+pub trait CheckpointListener: HooksAreCalled {
     /// A checkpoint is complete: the job will not go back behind it. Ids increase; none is reported that is not newer than
     /// the one that the attempt was restored from.
     fn notify_checkpoint_complete(&mut self, _checkpoint: CheckpointId) -> Result<(), BoxedError> {
@@ -113,7 +155,8 @@ pub const LIST_CHECKPOINTED_STATE: &str = "_list_checkpointed";
 
 /// A function whose whole state is a list, of which it does not care which element comes to which subtask.
 ///
-/// Wrapped in a [`ListCheckpointedFunction`] it is a [`CheckpointedFunction`].
+/// By itself nobody calls it: give the operator `ListCheckpointedFunction::new(function)`
+/// ([`ListCheckpointedFunction`]) instead of the function.
 pub trait ListCheckpointed<T: State> {
     /// The state, as a list. The elements are divided among the subtasks when the parallelism changes. An error declines
     /// the checkpoint.
@@ -152,6 +195,8 @@ impl<F, T> ListCheckpointedFunction<F, T> {
         &mut self.function
     }
 }
+
+impl<F: ListCheckpointed<T>, T: State> HooksAreCalled for ListCheckpointedFunction<F, T> {}
 
 impl<F: ListCheckpointed<T>, T: State> CheckpointedFunction for ListCheckpointedFunction<F, T> {
     fn initialize_state(&mut self, cx: &mut dyn FunctionInitializationContext) -> Result<(), BoxedError> {

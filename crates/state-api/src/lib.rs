@@ -28,6 +28,7 @@ mod key_hash;
 mod keyed_state;
 pub mod operator_state;
 pub mod options;
+mod panic;
 mod raw_state;
 mod registry;
 mod rows;
@@ -55,7 +56,7 @@ pub use descriptors::{
 pub use error::StateError;
 pub use function::{
     BoxedError, CheckpointListener, CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext,
-    LIST_CHECKPOINTED_STATE, ListCheckpointed, ListCheckpointedFunction,
+    HooksAreCalled, LIST_CHECKPOINTED_STATE, ListCheckpointed, ListCheckpointedFunction,
 };
 pub use handle::{Checksum, KeyGroupPart, KeyedStateHandle, ObjectPath, RunningChecksum, StateHandle};
 pub use handles::{AggregatingState, FoldingState, KeyCx, ListState, MapState, ReducingState, ValueState};
@@ -68,6 +69,7 @@ pub use operator_state::{
     OperatorStateHandle, OperatorStateMeta, OperatorStatePart, OperatorStateStore, READER_SPLITS, RawKeyedStateHandle,
     ReadOnlyBroadcastState, Redistribution, RestoredElements, SINK_TRANSACTIONS,
 };
+pub use panic::panic_message;
 pub use raw_state::{
     FrozenRawKeyedState, KeyGroupStatePartitionStreamProvider, KeyedStateCheckpointOutputStream,
     OperatorStateCheckpointOutputStream, RAW_OPERATOR_STATE, RawStreamError, StateInputStream,

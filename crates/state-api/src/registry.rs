@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::options::{CHECKPOINT_DIRECTORY, CHECKPOINT_STORAGE, STATE_BACKEND};
 use crate::{
-    BackendPairing, CheckpointStorage, ConfigError, ConfigNotice, ConfigNotices, Configuration, Setting, StateBackend,
+    BackendPairing, CheckpointStorage, ConfigError, ConfigNotice, ConfigNotices, Configuration, OptionDescription,
+    Setting, StateBackend,
 };
 
 /// Makes a state backend from a configuration.
@@ -20,6 +21,12 @@ pub trait StateBackendFactory: Send + Sync + fmt::Debug {
         configuration: &Configuration,
         notices: &mut ConfigNotices,
     ) -> Result<Arc<dyn StateBackend>, ConfigError>;
+
+    /// The options of its own that it reads, beside those of [`options`](crate::options). A key of no known option gets a
+    /// notice when a job is started.
+    fn options(&self) -> Vec<OptionDescription> {
+        Vec::new()
+    }
 }
 
 /// Makes a checkpoint storage from a configuration.
@@ -33,6 +40,12 @@ pub trait CheckpointStorageFactory: Send + Sync + fmt::Debug {
         configuration: &Configuration,
         notices: &mut ConfigNotices,
     ) -> Result<Arc<dyn CheckpointStorage>, ConfigError>;
+
+    /// The options of its own that it reads, beside those of [`options`](crate::options). A key of no known option gets a
+    /// notice when a job is started.
+    fn options(&self) -> Vec<OptionDescription> {
+        Vec::new()
+    }
 }
 
 /// A factory that cannot be registered. A mistake in the program.
@@ -71,8 +84,17 @@ const LEGACY_NAMES: [LegacyName; 3] = [
     LegacyName { name: "filesystem", backend: "hashmap", storage: IN_FILES },
 ];
 
-/// Names that mean something to people who come from Flink, also where nothing is registered under them.
-const NAMES_IN_FLINK: [&str; 5] = ["hashmap", "rocksdb", "forst", IN_MEMORY, IN_FILES];
+/// Names that mean something to people who come from Flink, also where nothing is registered under them, and how to get
+/// what they stand for.
+const NAMES_IN_FLINK: [(&str, &str); 6] = [
+    ("hashmap", "register `HeapStateBackendFactory`"),
+    ("rocksdb", "no build has it so far"),
+    ("forst", "no build has it so far"),
+    (IN_MEMORY, NEEDS_MEMORY),
+    ("memory", NEEDS_MEMORY),
+    (IN_FILES, "it comes with the feature `fs` of `highwater`, in `default_registry`"),
+];
+const NEEDS_MEMORY: &str = "it comes with the feature `memory` of `highwater`, in `default_registry`";
 
 /// The state backends and checkpoint storages that a configuration can ask for by name.
 ///
@@ -150,22 +172,18 @@ impl StateBackendRegistry {
         notices: &mut ConfigNotices,
     ) -> Result<Arc<dyn StateBackend>, ConfigError> {
         let default = STATE_BACKEND.default_value().unwrap_or_default();
-        let setting = configuration.find(&STATE_BACKEND, notices);
+        let mut about_key = ConfigNotices::default();
+        let setting = configuration.find(&STATE_BACKEND, &mut about_key);
         let setting = setting.unwrap_or(Setting { key: STATE_BACKEND.key(), value: &default });
-        let mut name = setting.value.to_ascii_lowercase();
-        if let Some(legacy) = legacy_name(&name) {
-            let backend = Setting { key: STATE_BACKEND.key(), value: legacy.backend };
-            let storage = Setting { key: CHECKPOINT_STORAGE.key(), value: legacy.storage };
-            notices.add(ConfigNotice::deprecated_value(
-                Setting { key: STATE_BACKEND.key(), value: setting.value },
-                &[backend, storage],
-            ));
-            name = legacy.backend.to_owned();
+        let legacy = legacy_name(setting.value);
+        let name = legacy.map_or_else(|| setting.value.to_ascii_lowercase(), |legacy| legacy.backend.to_owned());
+        // Nobody is told to write under a new key what is refused, or has a new name itself.
+        let Some(factory) = self.backends.get(&name) else { return Err(not_found(setting, self.backends.keys())) };
+        match legacy {
+            Some(legacy) => notices.add(legacy.notice(setting)),
+            None => notices.extend(about_key),
         }
-        match self.backends.get(&name) {
-            Some(factory) => factory.create_from_config(configuration, notices),
-            None => Err(not_found(setting, self.state_backend_names())),
-        }
+        factory.create_from_config(configuration, notices)
     }
 
     /// Makes the checkpoint storage that a configuration asks for.
@@ -182,13 +200,11 @@ impl StateBackendRegistry {
     ) -> Result<Arc<dyn CheckpointStorage>, ConfigError> {
         let (setting, name) = chosen_storage(configuration, notices);
         let Some(factory) = self.storages.get(&name) else {
-            let setting = setting.unwrap_or(Setting { key: CHECKPOINT_STORAGE.key(), value: &name });
-            let valid = if STATE_BACKEND.has_key(setting.key) {
-                self.state_backend_names()
-            } else {
-                self.storages.keys().cloned().collect()
-            };
-            return Err(not_found(setting, valid));
+            return Err(match setting {
+                Some(setting) if STATE_BACKEND.has_key(setting.key) => not_found(setting, self.backends.keys()),
+                Some(setting) => not_found(setting, self.storages.keys()),
+                None => default_not_found(configuration, name),
+            });
         };
         factory.create_from_config(configuration, notices).map_err(|error| match (error, setting) {
             // Whoever reads it looks for what they wrote.
@@ -199,20 +215,18 @@ impl StateBackendRegistry {
         })
     }
 
-    /// What can be given for `state.backend.type`.
-    fn state_backend_names(&self) -> Vec<String> {
-        let is_there = |legacy: &&LegacyName| {
-            self.backends.contains_key(legacy.backend) && self.storages.contains_key(legacy.storage)
-        };
-        let legacy = LEGACY_NAMES.iter().filter(is_there).map(|legacy| legacy.name.to_owned());
-        self.backends.keys().cloned().chain(legacy).collect()
+    /// The options of their own that what is registered here reads.
+    pub fn options(&self) -> Vec<OptionDescription> {
+        let of_backends = self.backends.values().flat_map(|factory| factory.options());
+        of_backends.chain(self.storages.values().flat_map(|factory| factory.options())).collect()
     }
 }
 
 /// The storage that a configuration asks for, and the setting that says so, if there is one.
 fn chosen_storage<'c>(configuration: &'c Configuration, notices: &mut ConfigNotices) -> (Option<Setting<'c>>, String) {
-    let backend = configuration.find(&STATE_BACKEND, notices);
-    let legacy = backend.and_then(|setting| Some((setting, legacy_name(&setting.value.to_ascii_lowercase())?)));
+    // What is to be said of this key is said where the state backend is loaded, or by `LegacyName::notice`.
+    let backend = configuration.find(&STATE_BACKEND, &mut ConfigNotices::default());
+    let legacy = backend.and_then(|setting| Some((setting, legacy_name(setting.value)?)));
     let storage = configuration.find(&CHECKPOINT_STORAGE, notices);
     match (legacy, storage) {
         (Some((backend, legacy)), storage)
@@ -224,6 +238,7 @@ fn chosen_storage<'c>(configuration: &'c Configuration, notices: &mut ConfigNoti
                 notices.add(ConfigNotice::IgnoredKey { key, winner });
             }
             note_ignored_directory(configuration, backend, legacy.storage, notices);
+            notices.add(legacy.notice(backend));
             (Some(backend), legacy.storage.to_owned())
         }
         (_, Some(storage)) => {
@@ -252,6 +267,15 @@ fn note_ignored_directory(
     }
 }
 
+impl LegacyName {
+    /// What to write instead of a setting that has this name.
+    fn notice(&self, setting: Setting<'_>) -> ConfigNotice {
+        let backend = Setting { key: STATE_BACKEND.key(), value: self.backend };
+        let storage = Setting { key: CHECKPOINT_STORAGE.key(), value: self.storage };
+        ConfigNotice::deprecated_value(setting, &[backend, storage])
+    }
+}
+
 fn legacy_name(name: &str) -> Option<&'static LegacyName> {
     LEGACY_NAMES.iter().find(|legacy| legacy.name.eq_ignore_ascii_case(name))
 }
@@ -271,14 +295,32 @@ fn free_name(
     Ok(name)
 }
 
-fn not_found(setting: Setting<'_>, valid: Vec<String>) -> ConfigError {
-    let (key, value) = (setting.key.to_owned(), setting.value.to_owned());
-    let known = NAMES_IN_FLINK.iter().chain(LEGACY_NAMES.iter().map(|legacy| &legacy.name));
-    if known.into_iter().any(|known| known.eq_ignore_ascii_case(setting.value)) {
-        ConfigError::NotInThisBuild { key, value, valid }
-    } else {
-        ConfigError::UnknownName { key, value, valid }
+fn not_found<'n>(setting: Setting<'_>, valid: impl Iterator<Item = &'n String>) -> ConfigError {
+    let (key, value, valid) = (setting.key.to_owned(), setting.value.to_owned(), valid.cloned().collect());
+    match advice(setting.value) {
+        Some(advice) => ConfigError::NotInThisBuild { key, value, advice: advice.to_owned(), valid },
+        None => ConfigError::UnknownName { key, value, valid },
     }
+}
+
+/// The storage that nobody has named, but that follows from whether there is a directory, is not there.
+fn default_not_found(configuration: &Configuration, value: String) -> ConfigError {
+    let key = CHECKPOINT_STORAGE.key().to_owned();
+    let how = advice(&value).unwrap_or("it is not registered");
+    let directory = configuration.find(&CHECKPOINT_DIRECTORY, &mut ConfigNotices::default());
+    let (because, advice) = match directory {
+        Some(directory) => (format!("`{}` is set", directory.key), how.to_owned()),
+        None => {
+            let directory = CHECKPOINT_DIRECTORY.key();
+            (format!("`{directory}` is not set"), format!("set `{directory}`, or: {how}"))
+        }
+    };
+    ConfigError::DefaultNotInThisBuild { because, key, value, advice }
+}
+
+/// How to get what one of Flink's names stands for.
+fn advice(name: &str) -> Option<&'static str> {
+    NAMES_IN_FLINK.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, advice)| *advice)
 }
 
 #[cfg(test)]

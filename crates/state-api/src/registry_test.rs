@@ -123,13 +123,10 @@ fn a_legacy_name_is_a_backend_and_a_storage_and_its_replacement_is_named() {
         assert_eq!(loaded, loads);
         assert_eq!(
             notices,
-            [
-                format!("`state.backend` is deprecated: write `state.backend.type: {name}`"),
-                format!(
-                    "`state.backend.type: {name}` is deprecated: write `state.backend.type: hashmap` and \
-                     `execution.checkpointing.storage: {storage}`"
-                ),
-            ]
+            [format!(
+                "`state.backend: {name}` is deprecated: write `state.backend.type: hashmap` and \
+                 `execution.checkpointing.storage: {storage}`"
+            )]
         );
     }
 }
@@ -140,10 +137,7 @@ fn a_legacy_name_is_a_backend_and_a_storage_and_its_replacement_is_named() {
 #[test]
 fn a_name_that_nobody_knows_is_an_error_with_the_option_and_the_valid_values() {
     let (error, _) = load(&Configuration::from([("state.backend", "rocksdbb")]));
-    assert_eq!(
-        error,
-        r#"state.backend: nothing is known under the name "rocksdbb"; valid values: hashmap, jobmanager, memory, filesystem"#
-    );
+    assert_eq!(error, r#"state.backend: nothing is known under the name "rocksdbb"; valid values: hashmap"#);
     let (error, _) = load(&Configuration::from([("execution.checkpointing.storage", "s3")]));
     assert_eq!(
         error,
@@ -171,7 +165,7 @@ fn a_known_name_that_is_not_registered_is_not_taken_for_a_misspelling() {
     let (error, _) = load(&Configuration::from([("state.backend.type", "RocksDB")]));
     assert_eq!(
         error,
-        r#"state.backend.type: "RocksDB" is not part of this build; valid values: hashmap, jobmanager, memory, filesystem"#
+        r#"state.backend.type: "RocksDB" is not part of this build: no build has it so far; valid values: hashmap"#
     );
     let empty = StateBackendRegistry::new();
     let error = empty.load(&Configuration::new(), &mut ConfigNotices::default()).unwrap_err();
@@ -180,14 +174,51 @@ fn a_known_name_that_is_not_registered_is_not_taken_for_a_misspelling() {
     heap_only.register_state_backend(Named("hashmap")).unwrap();
     let files = Configuration::from([("state.backend", "filesystem"), ("state.checkpoints.dir", "/a")]);
     let error = heap_only.load(&files, &mut ConfigNotices::default()).unwrap_err();
-    assert_eq!(error.to_string(), r#"state.backend: "filesystem" is not part of this build; valid values: hashmap"#);
+    let advice = "it comes with the feature `fs` of `highwater`, in `default_registry`";
+    assert_eq!(
+        error.to_string(),
+        format!(r#"state.backend: "filesystem" is not part of this build: {advice}; valid values: hashmap"#)
+    );
     heap_only.register_checkpoint_storage(Named(IN_MEMORY)).unwrap();
     let storage = Configuration::from([("state.checkpoint-storage", "filesystem")]);
     let error = heap_only.load(&storage, &mut ConfigNotices::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        r#"state.checkpoint-storage: "filesystem" is not part of this build; valid values: jobmanager"#
+        format!(
+            r#"state.checkpoint-storage: "filesystem" is not part of this build: {advice}; valid values: jobmanager"#
+        )
     );
+}
+
+#[test]
+fn a_storage_that_nobody_named_is_told_with_what_it_follows_from_and_its_feature() {
+    let error = |there: &'static str, configuration: &Configuration| {
+        let mut registry = StateBackendRegistry::new();
+        registry.register_state_backend(Named("hashmap")).unwrap();
+        registry.register_checkpoint_storage(Named(there)).unwrap();
+        registry.load(configuration, &mut ConfigNotices::default()).unwrap_err().to_string()
+    };
+    assert_eq!(
+        error(IN_FILES, &Configuration::new()),
+        "`execution.checkpointing.dir` is not set, which means `execution.checkpointing.storage: jobmanager`, and that is \
+         not part of this build: set `execution.checkpointing.dir`, or: it comes with the feature `memory` of `highwater`, \
+         in `default_registry`"
+    );
+    assert_eq!(
+        error(IN_MEMORY, &Configuration::from([("state.checkpoints.dir", "/a")])),
+        "`state.checkpoints.dir` is set, which means `execution.checkpointing.storage: filesystem`, and that is not part of \
+         this build: it comes with the feature `fs` of `highwater`, in `default_registry`"
+    );
+}
+
+#[test]
+fn nobody_is_told_to_write_under_a_new_key_what_is_refused() {
+    for name in ["rocksdb", "rocksdbb"] {
+        let (_, notices) = load(&Configuration::from([("state.backend", name)]));
+        assert!(notices.is_empty(), "{notices:?}");
+    }
+    let (_, notices) = load(&Configuration::from([("state.backend", "hashmap")]));
+    assert_eq!(notices, ["`state.backend` is deprecated: write `state.backend.type: hashmap`"]);
 }
 
 /// Contract: U351.

@@ -67,6 +67,11 @@ macro_rules! hooks_of {
             }
         }
 
+        impl<$($parameter: $bound,)+ F: $function> highwater_state_api::HooksAreCalled
+            for $name<'_, $($parameter,)+ F>
+        {
+        }
+
         impl<$($parameter: $bound,)+ F: $function> highwater_state_api::CheckpointedFunction
             for $name<'_, $($parameter,)+ F>
         {

@@ -1,12 +1,27 @@
 //! The options of a configuration that concern how a job runs; those of its state are in `state_api::options`.
 
 pub mod restart;
+mod unknown_keys;
 
 use highwater_state_api::{ConfigNotices, OptionDescription};
+
+use crate::plan::JobConfig;
 
 /// All of them in words, for tables and help texts.
 pub fn describe() -> Vec<OptionDescription> {
     restart::describe()
+}
+
+/// Shows the owner of a job which keys of its configuration have no effect: those of no option that is known here, in
+/// `state_api::options` or in the registry of the job.
+pub(crate) fn log_unknown_keys(config: &JobConfig) {
+    let mut options = highwater_state_api::options::describe();
+    options.extend(describe());
+    options.extend(config.registry.iter().flat_map(|registry| registry.options()));
+    let configuration = config.configuration.clone().with_fallback(config.cluster_configuration.clone());
+    let mut notices = ConfigNotices::default();
+    unknown_keys::notice_unknown_keys(&configuration, &options, &mut notices);
+    log_notices(&config.name, &notices);
 }
 
 /// Shows the owner of a job what to change in its configuration.

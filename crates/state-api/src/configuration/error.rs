@@ -27,14 +27,28 @@ pub enum ConfigError {
         valid: Vec<String>,
     },
     /// The name is one of Flink's, but what it stands for is not part of this build.
-    #[error("{key}: {value:?} is not part of this build; valid values: {}", valid.join(", "))]
+    #[error("{key}: {value:?} is not part of this build: {advice}; valid values: {}", valid.join(", "))]
     NotInThisBuild {
         /// The key.
         key: String,
         /// Its value.
         value: String,
+        /// How to get it.
+        advice: String,
         /// The names that could be given.
         valid: Vec<String>,
+    },
+    /// What nobody has named, but what follows from other settings, is not part of this build.
+    #[error("{because}, which means `{key}: {value}`, and that is not part of this build: {advice}")]
+    DefaultNotInThisBuild {
+        /// What it follows from.
+        because: String,
+        /// The key that is not set.
+        key: String,
+        /// The value that it has therefore.
+        value: String,
+        /// How to get it, or what to set instead.
+        advice: String,
     },
     /// A key that has to be set is not.
     #[error("{key} is not set, and {needed_by} needs it")]

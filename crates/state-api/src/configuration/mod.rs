@@ -5,7 +5,7 @@ mod notice;
 mod option;
 mod value;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use error::ConfigError;
@@ -70,6 +70,13 @@ impl Configuration {
     /// Whether nothing is set, here and in what it falls back to.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty() && self.fallback.as_ref().is_none_or(|fallback| fallback.is_empty())
+    }
+
+    /// The keys that are set, here and in what it falls back to, each once, in ascending order.
+    pub fn keys(&self) -> BTreeSet<&str> {
+        let mut keys = self.fallback.as_ref().map(|fallback| fallback.keys()).unwrap_or_default();
+        keys.extend(self.values.keys().map(String::as_str));
+        keys
     }
 
     /// What is set for an option, unread.

@@ -29,6 +29,13 @@ pub enum ConfigNotice {
         /// The key that has it.
         winner: String,
     },
+    /// A key belongs to no known option, so that nothing reads it.
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// What was probably meant, or what to do instead, if there is an idea.
+        advice: Option<String>,
+    },
 }
 
 impl ConfigNotice {
@@ -55,6 +62,10 @@ impl fmt::Display for ConfigNotice {
             Self::IgnoredKey { key, winner } => {
                 write!(f, "`{key}` is ignored, because `{winner}` is set: remove it")
             }
+            Self::UnknownKey { key, advice } => {
+                write!(f, "`{key}` is ignored, because there is no such option")?;
+                advice.iter().try_for_each(|advice| write!(f, ": {advice}"))
+            }
         }
     }
 }
@@ -80,6 +91,11 @@ impl ConfigNotices {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Takes all notices of `other`, in its order.
+    pub fn extend(&mut self, other: Self) {
+        other.0.into_iter().for_each(|notice| self.add(notice));
     }
 
     /// The notices, in the order in which they came up.

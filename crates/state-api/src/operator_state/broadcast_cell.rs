@@ -107,12 +107,12 @@ impl<K: Key, V: State> Cell for BroadcastCell<K, V> {
         let (mut strings, mut count) = (elements(content), 0);
         while let Some(key) = strings.next() {
             let key = self.key_serializer.deserialize(key?).map_err(failed(&self.name))?;
-            let value = strings.next().unwrap_or_else(|| {
-                Err(StateError::Damaged(format!("state {:?}: an entry has a key and no value", self.name)))
-            })?;
+            let value = strings
+                .next()
+                .unwrap_or_else(|| Err(StateError::Damaged("an entry has a key and no value".to_owned())))?;
             let value = self.value_serializer.deserialize(value).map_err(failed(&self.name))?;
             if self.get(&key).is_some() {
-                return Err(StateError::Damaged(format!("state {:?}: a key is there twice", self.name)));
+                return Err(StateError::Damaged("a key is there twice".to_owned()));
             }
             self.set(key, value);
             count += 1;

@@ -14,8 +14,11 @@ mod snapshot;
 mod store;
 
 #[cfg(test)]
+mod messages_test;
+#[cfg(test)]
 mod operator_state_test;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 pub use broadcast_state::{BroadcastState, ReadOnlyBroadcastState};
@@ -77,6 +80,8 @@ pub struct OperatorState {
     hash_seed: u64,
     /// A slot's column is an index into these.
     states: Vec<OneState>,
+    /// Where the lists are among them, and where the broadcast states, by name.
+    by_name: [BTreeMap<String, u16>; 2],
 }
 
 /// One state: registered, or only known from a snapshot.
@@ -91,7 +96,12 @@ struct OneState {
 impl OperatorState {
     /// No state. `hash_seed` is that of the hash tables of broadcast states, so that nobody can prepare keys that collide.
     pub fn new(hash_seed: u64) -> Self {
-        Self { instance: INSTANCES.fetch_add(1, Ordering::Relaxed), hash_seed, states: Vec::new() }
+        Self {
+            instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
+            hash_seed,
+            states: Vec::new(),
+            by_name: Default::default(),
+        }
     }
 
     /// Takes the elements of one state of a snapshot, in order. Every subtask is told of every state of the snapshot, also
@@ -99,7 +109,7 @@ impl OperatorState {
     ///
     /// Before any state is registered. Elements are decoded when their state is registered; states that never are go into
     /// every later snapshot unchanged. Fails when the state is known already, when there is more than one copy of a broadcast
-    /// state, and with [`StateError::ReservedName`] for the partitions of raw state, which are no state of this store.
+    /// state or more elements than their bytes can hold, and with [`StateError::ReservedName`] for the partitions of raw state, which are no state of this store.
     ///
     /// # Panics
     /// When a state is registered already.
@@ -116,6 +126,14 @@ impl OperatorState {
         }
         if meta.is_broadcast() && elements.len() > 1 {
             return Err(StateError::Damaged(format!("{} copies of broadcast state {:?}", elements.len(), meta.name)));
+        }
+        for RestoredElements { elements, content, .. } in &elements {
+            // An element has one byte at least, its length. Whoever reads them counts them.
+            let bytes = content.len() as u64;
+            if *elements > bytes || (*elements == 0 && bytes > 0) {
+                let what = format!("{elements} elements in {bytes} bytes are restored");
+                return Err(named(&meta.name, StateError::Damaged(what)));
+            }
         }
         self.add(OneState { meta, cell: None, unread: elements }).map(|_| ())
     }
@@ -162,13 +180,13 @@ impl OperatorState {
         self.states.iter_mut().filter_map(|state| state.cell.as_mut()).for_each(|cell| cell.fold());
     }
 
-    fn find(&self, meta: &OperatorStateMeta) -> Option<usize> {
-        let is_it = |known: &OneState| known.meta.is_broadcast() == meta.is_broadcast() && known.meta.name == meta.name;
-        self.states.iter().position(is_it)
+    fn find(&self, meta: &OperatorStateMeta) -> Option<u16> {
+        self.by_name[usize::from(meta.is_broadcast())].get(&meta.name).copied()
     }
 
     fn add(&mut self, state: OneState) -> Result<u16, StateError> {
         let column = u16::try_from(self.states.len()).map_err(|_| StateError::TooManyStates)?;
+        self.by_name[usize::from(state.meta.is_broadcast())].insert(state.meta.name.clone(), column);
         self.states.push(state);
         Ok(column)
     }
@@ -185,10 +203,7 @@ impl OperatorState {
     }
 
     fn names(&self, is_broadcast: bool) -> Vec<&str> {
-        let of_kind = self.states.iter().filter(|state| state.meta.is_broadcast() == is_broadcast);
-        let mut names: Vec<&str> = of_kind.map(|state| state.meta.name.as_str()).collect();
-        names.sort_unstable();
-        names
+        self.by_name[usize::from(is_broadcast)].keys().map(String::as_str).collect()
     }
 }
 
@@ -199,11 +214,20 @@ fn is_raw(meta: &OperatorStateMeta) -> bool {
 
 /// Decodes restored elements into a cell. As many as there are said to be: a snapshot of them as bytes would go by that.
 fn load(cell: &mut dyn Cell, state: &str, restored: &RestoredElements) -> Result<(), StateError> {
-    let (expected, found) = (restored.elements, cell.load(&restored.content)?);
+    let loaded = cell.load(&restored.content);
+    let (expected, found) = (restored.elements, loaded.map_err(|error| named(state, error))?);
     if expected == found {
         return Ok(());
     }
     Err(StateError::Damaged(format!("state {state:?}: {found} elements are restored where there should be {expected}")))
+}
+
+/// Says of which state restored bytes are damaged: those who read them do not know.
+fn named(state: &str, error: StateError) -> StateError {
+    match error {
+        StateError::Damaged(what) => StateError::Damaged(format!("state {state:?}: {what}")),
+        error => error,
+    }
 }
 
 impl OperatorState {
@@ -220,7 +244,7 @@ impl OperatorState {
         let column = match self.find(&meta) {
             None => self.add(OneState { meta, cell: Some(cell), unread: Vec::new() })?,
             Some(index) => {
-                let known = &mut self.states[index];
+                let known = &mut self.states[usize::from(index)];
                 known.meta.check_usable_as(&meta)?;
                 match &known.cell {
                     Some(known) if (**known).type_id() != (*cell).type_id() => {
@@ -233,7 +257,7 @@ impl OperatorState {
                         known.unread = Vec::new();
                     }
                 }
-                index as u16
+                index
             }
         };
         Ok(Slot { instance: self.instance, column, space: RowSpace::KEYS })

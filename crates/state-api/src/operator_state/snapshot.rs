@@ -140,7 +140,7 @@ pub fn elements(part: &[u8]) -> impl Iterator<Item = Result<&[u8], StateError>> 
         if rest.is_empty() {
             return None;
         }
-        let element = byte_string(&mut rest);
+        let element = byte_string(&mut rest).map_err(|what| StateError::Damaged(format!("operator state: {what}")));
         if element.is_err() {
             rest = &[];
         }
@@ -156,7 +156,7 @@ pub fn slice_elements(part: &Bytes, numbers: Range<u64>) -> Result<Bytes, StateE
             if rest.is_empty() {
                 return Err(StateError::Damaged("an operator state has fewer elements than its metadata says".into()));
             }
-            byte_string(&mut rest)?;
+            byte_string(&mut rest).map_err(|what| StateError::Damaged(format!("operator state: {what}")))?;
         }
         Ok(part.len() - rest.len())
     };

@@ -49,6 +49,10 @@ impl dyn OperatorStateStore + '_ {
     ///
     /// A function that keeps what it got adds it to what the others keep, and the list grows with every restore: it has
     /// to [`update`](OperatorListState::update) the list to its own part.
+    ///
+    /// Every subtask has to register it, or none: a subtask that does not carries on the part that it wrote before, whatever
+    /// the others make of the whole. So where only some subtasks register it, or some register it only after a checkpoint,
+    /// elements are lost and others are there twice after the next restore. Register it in `initialize_state`.
     pub fn get_union_list_state<T: State>(
         &mut self,
         descriptor: &ListStateDescriptor<T>,

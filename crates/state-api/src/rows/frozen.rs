@@ -10,6 +10,7 @@ use super::key_rows::{FrozenKeys, OwnedGroups};
 use super::namespaces::FrozenNamespaces;
 use crate::backend::EntryVisitor;
 use crate::canonical::Section;
+use crate::panic::caught;
 use crate::{At, Entry, FrozenState, KeyGroup, StateError, TableId};
 
 /// One table as it was at the freeze.
@@ -131,7 +132,7 @@ impl FrozenState for FrozenRows {
                         section.visit(id, group, visit)?;
                     }
                 }
-                FrozenContent::Rows(column) => {
+                FrozenContent::Rows(column) => caught(&table.name, || {
                     if !std::mem::replace(&mut has_keys, true) {
                         self.group_keys.fill(&table.name, &*self.keys, rows)?;
                     }
@@ -149,7 +150,8 @@ impl FrozenState for FrozenRows {
                             }
                         }
                     }
-                }
+                    Ok(())
+                })?,
             }
         }
         Ok(())

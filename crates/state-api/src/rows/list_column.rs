@@ -404,7 +404,7 @@ fn write_chunks<'t, T: State>(
 fn read_chunk<T>(name: &str, serializer: &dyn Serializer<T>, mut chunk: &[u8]) -> Result<Vec<T>, StateError> {
     let mut elements = Vec::new();
     while !chunk.is_empty() {
-        let element = byte_string(&mut chunk)?;
+        let element = byte_string(&mut chunk).map_err(|what| damaged(name, what))?;
         elements.push(serializer.deserialize(element).map_err(serializer_error(name))?);
     }
     if elements.is_empty() {

@@ -34,6 +34,13 @@ impl RoundTrip {
     }
 }
 
+/// Where it often comes from that a value is not read as it was written.
+const UNREADABLE: &str = "every field has to be written: is there a `skip_serializing_if` in it?";
+
+/// Where it often comes from that a value is written in two ways.
+const UNEQUAL: &str =
+    "equal values must write equal bytes: is there a HashMap or HashSet in it, or a `skip_serializing_if`?";
+
 /// Writes, reads and writes a value of state `state`, and compares the bytes.
 pub(crate) fn check_round_trip<T>(state: &str, serializer: &dyn Serializer<T>, value: &T) -> Result<(), StateError> {
     let error = |source| StateError::Serializer { state: state.to_owned(), source };
@@ -41,14 +48,14 @@ pub(crate) fn check_round_trip<T>(state: &str, serializer: &dyn Serializer<T>, v
     let (mut first, mut second) = (Vec::new(), Vec::new());
     serializer.serialize(value, &mut first).map_err(error)?;
     let read = serializer.deserialize(&first);
-    let read = read.map_err(|cause| differs(format!("what was written cannot be read: {cause}")))?;
+    let read = read.map_err(|cause| differs(format!("what was written cannot be read: {cause}; {UNREADABLE}")))?;
     serializer.serialize(&read, &mut second).map_err(error)?;
     if first == second {
         return Ok(());
     }
     let equal = first.iter().zip(&second).take_while(|(first, second)| first == second).count();
     Err(differs(format!(
-        "written again after reading, its {} bytes become {} and differ from byte {equal} on",
+        "written again after reading, its {} bytes become {} and differ from byte {equal} on; {UNEQUAL}",
         first.len(),
         second.len()
     )))
@@ -71,6 +78,6 @@ pub(crate) fn check_key<K: PartialEq>(serializer: &dyn Serializer<K>, key: &K) -
     let mut bytes = Vec::new();
     serializer.serialize(key, &mut bytes).map_err(|cause| format!("it cannot be written: {cause}"))?;
     let read = serializer.deserialize(&bytes);
-    let read = read.map_err(|cause| format!("what was written cannot be read: {cause}"))?;
+    let read = read.map_err(|cause| format!("what was written cannot be read: {cause}; {UNREADABLE}"))?;
     if read == *key { Ok(()) } else { Err("what was written is read as another one".to_owned()) }
 }
