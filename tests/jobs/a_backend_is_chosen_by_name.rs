@@ -259,7 +259,7 @@ fn a_job_with_synchronous_snapshots_goes_on() {
         let env = unset("synchronous");
         let settings = [("execution.checkpointing.dir", directory.as_str()), ("state.backend.async", "false")];
         env.configure(Configuration::from(settings));
-        env.enable_checkpointing(std::time::Duration::from_millis(5));
+        env.enable_checkpointing(std::time::Duration::from_millis(10));
         count(&env, 2_000, pace, &records, |_| Ok(()));
         env.execute_async().unwrap()
     };

@@ -20,7 +20,7 @@ fn environment(name: &str, directory: &str) -> StreamExecutionEnvironment {
         ("execution.checkpointing.dir", directory),
         ("execution.checkpointing.data-inline-threshold", "0"),
     ]));
-    env.enable_checkpointing(Duration::from_millis(5));
+    env.enable_checkpointing(Duration::from_millis(10));
     env
 }
 

@@ -19,7 +19,7 @@ const SHORT: [(&str, &str); 2] = [
 /// An environment with checkpoints and without a restart strategy.
 fn with_checkpoints() -> StreamExecutionEnvironment {
     let env = without_checkpoints();
-    env.enable_checkpointing(Duration::from_millis(5));
+    env.enable_checkpointing(Duration::from_millis(10));
     env
 }
 

@@ -38,7 +38,7 @@ fn and_the_job_ends_with_what_is_known_of_it() {
     let monitor = handle.monitor();
     let error = handle.wait().unwrap_err();
     let JobError::PoisonRecord { operator, checkpoint, failures, source } = &error else { panic!("{error:?}") };
-    let TaskError::User { source, .. } = source else { panic!("{source:?}") };
+    let TaskError::User { source, .. } = &**source else { panic!("{source:?}") };
     assert_eq!((operator.as_str(), *failures, source.to_string().as_str()), ("counter", 3, "no number"));
     let status = monitor.status();
     assert!(checkpoint.is_some());

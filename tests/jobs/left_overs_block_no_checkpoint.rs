@@ -15,7 +15,7 @@ const NUMBERS: u64 = 3_000;
 fn environment(directory: &Path) -> StreamExecutionEnvironment {
     let env = StreamExecutionEnvironment::new("littered");
     env.set_state_backend(FsStateBackend::new(directory).unwrap().with_inline_bytes_max(0).unwrap());
-    env.enable_checkpointing(Duration::from_millis(5));
+    env.enable_checkpointing(Duration::from_millis(10));
     env
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn storage() -> Arc<MemoryCheckpointStorage> {
 pub(crate) fn environment(name: &str, storage: Arc<dyn CheckpointStorage>) -> StreamExecutionEnvironment {
     let env = StreamExecutionEnvironment::new(name);
     env.set_state_backend(MemoryStateBackend::new()).set_checkpoint_storage(storage);
-    env.enable_checkpointing(Duration::from_millis(5));
+    env.enable_checkpointing(Duration::from_millis(10));
     env.set_restart_strategy(RestartStrategy::FixedDelay { attempts: 5, delay_ms: 1 });
     env
 }

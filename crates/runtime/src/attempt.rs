@@ -47,7 +47,7 @@ pub(crate) enum AttemptEnd {
 pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptEnd, JobError> {
     let targets = job.targets()?;
     let claimed =
-        match begin_attempt(&*job.storage, &job.name, &targets, job.config.retain.max(1), random::nonce()).await? {
+        match begin_attempt(&*job.storage, &job.name, &targets, job.checkpoints.retain, random::nonce()).await? {
             Begun::Finished => return Ok(AttemptEnd::AlreadyFinished),
             Begun::Claimed(claimed) => *claimed,
         };
@@ -103,7 +103,7 @@ pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptE
     } else if matches!(end, AttemptEnd::Finished) {
         // Answers that were on their way when the job finished were of checkpoints that had failed. Another start would
         // delete what they left, and there will be none.
-        let tidied = begin_attempt(&*job.storage, &job.name, &targets, job.config.retain.max(1), random::nonce()).await;
+        let tidied = begin_attempt(&*job.storage, &job.name, &targets, job.checkpoints.retain, random::nonce()).await;
         if let Err(error) = tidied {
             tracing::warn!(target: "highwater::job", job = %job.name, ?error, "the storage could not be tidied up");
         }
@@ -131,7 +131,7 @@ fn start_subtasks(
         job: job.name.clone(),
         attempt: start.attempt,
         restored,
-        mode: job.config.mode,
+        mode: job.checkpoints.mode,
         max_parallelism,
         channel_bytes_max: CHANNEL_BYTES_MAX,
         executor: Arc::new(PoolExecutor { pool: pool.clone(), storage: job.storage.clone() }),

@@ -8,6 +8,7 @@ use highwater_state_api::{BackendPairing, CheckpointStorage, JobName, MaxParalle
 use tokio::sync::{oneshot, watch};
 
 use crate::attempt::{AttemptEnd, run_attempt};
+use crate::checkpoint_config::CheckpointConfig;
 use crate::checkpoint_coordinator::CheckpointCoordinator;
 use crate::clock::{Clock, SystemClock};
 use crate::control::Report;
@@ -16,7 +17,7 @@ use crate::job::{JobHandle, JobOutcome, JobResult, Owner, StatusBoard};
 use crate::plan::JobConfig;
 use crate::recovery::{Failure, Recovery};
 use crate::restart_choice::{self, RestartSettings};
-use crate::{JobError, backend_choice, failpoint, options, threads};
+use crate::{JobError, backend_choice, checkpoint_config, failpoint, options, threads};
 
 /// Threads that wait for storage at most.
 const IO_THREADS_MAX: usize = 8;
@@ -34,6 +35,7 @@ pub(crate) struct Job {
     pub(crate) name: JobName,
     pub(crate) graph: JobGraph,
     pub(crate) config: JobConfig,
+    pub(crate) checkpoints: CheckpointConfig,
     pub(crate) restart: RestartSettings,
     pub(crate) state_backend: Arc<dyn StateBackend>,
     pub(crate) storage: Arc<dyn CheckpointStorage>,
@@ -59,10 +61,12 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
     failpoint::set_up()?;
     options::log_unknown_keys(&config);
     let BackendPairing { state_backend, checkpoint_storage } = backend_choice::choose(&config)?;
-    let restart = restart_choice::choose(&config)?;
+    let checkpoints = checkpoint_config::choose(&config)?;
+    let restart = restart_choice::choose(&config, checkpoints.interval.is_some())?;
     let board = Arc::new(StatusBoard::default());
     let job = Job {
         name: JobName::new(&config.name).map_err(|error| JobError::Invalid(error.to_string()))?,
+        checkpoints,
         state_backend,
         storage: checkpoint_storage,
         graph,
@@ -80,7 +84,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         .map_err(|error| JobError::Threads(error.to_string()))?;
     let (send_result, result) = oneshot::channel();
     let (cancelled, receive_cancelled) = watch::channel(false);
-    let (coordinator, asks) = CheckpointCoordinator::new(job.config.checkpoint_interval.is_some());
+    let (coordinator, asks) = CheckpointCoordinator::new(job.checkpoints.interval.is_some());
     let mut owner = Owner { cancelled: receive_cancelled, asks };
     // The runtime lives on a thread of its own, so that a job can be started from asynchronous code too.
     threads::spawn(format!("{}-coordinator", job.name), move || {

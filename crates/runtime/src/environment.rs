@@ -71,41 +71,47 @@ impl StreamExecutionEnvironment {
         self
     }
 
-    /// Takes a checkpoint at this interval. Without it there is one checkpoint only: the last, when the input has ended.
+    /// Takes a checkpoint at this interval, at least 10 ms. Without it there is one checkpoint only: the last, when the input has ended.
     pub fn enable_checkpointing(&self, interval: Duration) -> &Self {
-        self.plan.borrow_mut().config.checkpoint_interval = Some(interval);
+        self.plan.borrow_mut().config.checkpoints.interval = Some(interval);
         self
     }
 
     /// Whether records count exactly once or at least once in the state that the job is restored with. Default: exactly
     /// once. At least once, no input waits for the barriers of another one.
     pub fn set_checkpointing_mode(&self, mode: CheckpointingMode) -> &Self {
-        self.plan.borrow_mut().config.mode = mode;
+        self.plan.borrow_mut().config.checkpoints.mode = Some(mode);
         self
     }
 
     /// How long a checkpoint may take before it is given up, and for how long the job log may fail to tell whether a record
     /// was appended before the attempt is. Default: 10 minutes.
     pub fn set_checkpoint_timeout(&self, timeout: Duration) -> &Self {
-        self.plan.borrow_mut().config.checkpoint_timeout = timeout;
+        self.plan.borrow_mut().config.checkpoints.timeout = Some(timeout);
         self
     }
 
     /// How much time at least lies between the end of a checkpoint and the start of the next. Default: none.
     pub fn set_min_pause_between_checkpoints(&self, pause: Duration) -> &Self {
-        self.plan.borrow_mut().config.min_pause = pause;
+        self.plan.borrow_mut().config.checkpoints.min_pause = Some(pause);
+        self
+    }
+
+    /// How many checkpoints may be pending at the same time. Default: 1.
+    pub fn set_max_concurrent_checkpoints(&self, number: u32) -> &Self {
+        self.plan.borrow_mut().config.checkpoints.max_concurrent = Some(number);
         self
     }
 
     /// How many checkpoints in a row may fail before the job does; `u32::MAX` is any number. Default: 0.
     pub fn set_tolerable_checkpoint_failures(&self, number: u32) -> &Self {
-        self.plan.borrow_mut().config.tolerable_failures = number;
+        self.plan.borrow_mut().config.checkpoints.tolerable_failures = Some(number);
         self
     }
 
     /// How many complete checkpoints are kept; 0 counts as 1. Default: 1.
     pub fn set_max_retained_checkpoints(&self, number: usize) -> &Self {
-        self.plan.borrow_mut().config.retain = number;
+        self.plan.borrow_mut().config.checkpoints.retain = Some(number);
         self
     }
 
@@ -142,6 +148,15 @@ impl StreamExecutionEnvironment {
         let node = Node::new(NodeKind::source(Arc::new(source)), None);
         let id = self.plan.borrow_mut().add(node);
         DataStream::new(self.plan.clone(), id)
+    }
+
+    /// The effective configuration in words: a line for each option with its value and who said so (code, job, cluster or
+    /// default), and what the options mean together.
+    ///
+    /// # Errors
+    /// When a setting of checkpoints is out of its bounds.
+    pub fn explain_configuration(&self) -> Result<String, JobError> {
+        crate::explain::explain(&self.plan.borrow().config)
     }
 
     /// The job as it was described, for whoever runs its subtasks otherwise than on the threads of this process.

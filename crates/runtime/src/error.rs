@@ -209,7 +209,7 @@ pub enum JobError {
         failures: u32,
         /// The last failure.
         #[source]
-        source: TaskError,
+        source: Box<TaskError>,
     },
     /// The coordinator ended the attempt.
     #[error("the attempt was ended by its coordinator")]
@@ -314,8 +314,13 @@ mod tests {
     #[test]
     fn a_poison_record_is_named_by_all_that_is_known_of_it() {
         let at = |checkpoint| {
-            JobError::PoisonRecord { operator: "sum".to_owned(), checkpoint, failures: 3, source: too_large() }
-                .to_string()
+            JobError::PoisonRecord {
+                operator: "sum".to_owned(),
+                checkpoint,
+                failures: 3,
+                source: Box::new(too_large()),
+            }
+            .to_string()
         };
         assert_eq!(
             at(Some(CheckpointId(7))),

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use highwater_checkpoint::{CheckpointingMode, RestartStrategy};
+use highwater_checkpoint::RestartStrategy;
 use highwater_state_api::{
     BoxedError, CheckpointStorage, Configuration, JobName, MaxParallelism, OperatorUid, StateBackend,
     StateBackendRegistry,
@@ -14,6 +13,7 @@ use highwater_stream_api::{Data, KeySelector, Sink, Source};
 use crate::JobError;
 use crate::batch::decode;
 use crate::channel::BatchDecoder;
+use crate::checkpoint_config::CheckpointSettings;
 use crate::graph::{
     AnySink, AnySource, EdgeNode, EdgePattern, ErasedSource, JobGraph, OperatorFactory, OperatorNode, OutputFactory,
     TaskNode,
@@ -22,8 +22,6 @@ use crate::operator::Operator;
 use crate::operators::{SinkOperator, SourceOperator};
 use crate::output::{HashOutput, RoundRobinOutput};
 
-/// How long a checkpoint may take when nothing else is set; Flink's default.
-const DEFAULT_CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(600);
 /// How many rows are cached before byte tables when nothing else is set.
 const DEFAULT_CACHED_ROWS_MAX: usize = 1 << 16;
 
@@ -40,12 +38,7 @@ pub(crate) struct JobConfig {
     pub(crate) registry: Option<StateBackendRegistry>,
     pub(crate) configuration: Configuration,
     pub(crate) cluster_configuration: Configuration,
-    pub(crate) checkpoint_interval: Option<Duration>,
-    pub(crate) mode: CheckpointingMode,
-    pub(crate) checkpoint_timeout: Duration,
-    pub(crate) min_pause: Duration,
-    pub(crate) tolerable_failures: u32,
-    pub(crate) retain: usize,
+    pub(crate) checkpoints: CheckpointSettings,
     pub(crate) restart: Option<RestartStrategy>,
     pub(crate) parallelism: u32,
     pub(crate) max_parallelism: Option<u32>,
@@ -173,12 +166,7 @@ impl Plan {
             registry: None,
             configuration: Configuration::new(),
             cluster_configuration: Configuration::new(),
-            checkpoint_interval: None,
-            mode: CheckpointingMode::default(),
-            checkpoint_timeout: DEFAULT_CHECKPOINT_TIMEOUT,
-            min_pause: Duration::ZERO,
-            tolerable_failures: 0,
-            retain: 1,
+            checkpoints: CheckpointSettings::default(),
             restart: None,
             parallelism: 1,
             max_parallelism: None,

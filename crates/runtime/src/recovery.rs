@@ -63,7 +63,7 @@ impl Recovery {
                 if let Some(PoisonRecord { operator, checkpoint, failures, .. }) = suspected
                     && self.poison_record_action == PoisonRecordAction::Fail
                 {
-                    return Err(JobError::PoisonRecord { operator, checkpoint, failures, source });
+                    return Err(JobError::PoisonRecord { operator, checkpoint, failures, source: Box::new(source) });
                 }
                 (JobError::Task { task, restarts, source }, true)
             }

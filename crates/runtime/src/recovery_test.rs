@@ -103,8 +103,9 @@ fn a_record_that_fails_every_time_ends_the_job_that_is_to_fail_then() {
     job.fail(panic("no number")).unwrap();
     job.fail(panic("no number")).unwrap();
     match job.fail(panic("no number")).unwrap_err() {
-        JobError::PoisonRecord { operator, checkpoint: None, failures: 3, source: TaskError::Panic { .. } } => {
+        JobError::PoisonRecord { operator, checkpoint: None, failures: 3, source } => {
             assert_eq!(operator, "sum -> sink");
+            assert!(matches!(*source, TaskError::Panic { .. }), "{source}");
         }
         other => panic!("{other:?}"),
     }

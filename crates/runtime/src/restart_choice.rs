@@ -24,10 +24,10 @@ pub(crate) struct RestartSettings {
 ///
 /// What was set by code counts; then comes the configuration of the job, then that of the cluster, then the default. The
 /// parameters of the default strategy are configured like those of a strategy that is named.
-pub(crate) fn choose(config: &JobConfig) -> Result<RestartSettings, JobError> {
+pub(crate) fn choose(config: &JobConfig, has_checkpoints: bool) -> Result<RestartSettings, JobError> {
     let mut notices = ConfigNotices::default();
     let configuration = config.configuration.clone().with_fallback(config.cluster_configuration.clone());
-    let chosen = choose_with(config.restart, &configuration, config.checkpoint_interval.is_some(), &mut notices);
+    let chosen = choose_with(config.restart, &configuration, has_checkpoints, &mut notices);
     options::log_notices(&config.name, &notices);
     Ok(chosen?)
 }

@@ -177,12 +177,12 @@ fn coordinator_config(job: &Job, max_parallelism: &BTreeMap<OperatorUid, MaxPara
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     CoordinatorConfig {
         job: job.name.clone(),
-        interval_ms: job.config.checkpoint_interval.map(millis),
-        timeout_ms: millis(job.config.checkpoint_timeout),
-        min_pause_ms: millis(job.config.min_pause),
-        max_concurrent: 1,
-        tolerable_failures: job.config.tolerable_failures,
-        retain: job.config.retain,
+        interval_ms: job.checkpoints.interval.map(millis),
+        timeout_ms: millis(job.checkpoints.timeout),
+        min_pause_ms: millis(job.checkpoints.min_pause),
+        max_concurrent: job.checkpoints.max_concurrent,
+        tolerable_failures: job.checkpoints.tolerable_failures,
+        retain: job.checkpoints.retain,
         key_hash: KEY_HASH_ID.to_owned(),
         tasks: job.graph.task_plans(max_parallelism),
     }

@@ -98,6 +98,11 @@ impl Configuration {
         Some(setting)
     }
 
+    /// What is set under a key, in this configuration and not in the one it falls back to.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.values.get(key).map(|value| value.trim())
+    }
+
     /// How many configurations lie above the one in which an option is set, if it is.
     pub(crate) fn depth_of<T>(&self, option: &ConfigOption<T>) -> Option<usize> {
         if self.values.keys().any(|key| option.has_key(key)) {

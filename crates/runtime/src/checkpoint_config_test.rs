@@ -1,0 +1,94 @@
+//! Tests of how the numbers for checkpoints are chosen.
+
+use super::*;
+
+fn configured(settings: &[(&str, &str)]) -> Result<CheckpointConfig, ConfigError> {
+    let configuration = settings.iter().copied().collect();
+    choose_with(&CheckpointSettings::default(), &configuration, &mut ConfigNotices::default())
+}
+
+#[test]
+fn the_defaults_are_those_of_flink() {
+    let defaults = CheckpointConfig {
+        interval: None,
+        mode: CheckpointingMode::ExactlyOnce,
+        timeout: Duration::from_secs(600),
+        min_pause: Duration::ZERO,
+        max_concurrent: 1,
+        tolerable_failures: 0,
+        retain: 1,
+    };
+    assert_eq!(configured(&[]).unwrap(), defaults);
+}
+
+#[test]
+fn every_option_is_read() {
+    let found = configured(&[
+        ("execution.checkpointing.interval", "30 s"),
+        ("execution.checkpointing.mode", "AT_LEAST_ONCE"),
+        ("execution.checkpointing.timeout", "2 min"),
+        ("execution.checkpointing.min-pause", "500"),
+        ("execution.checkpointing.max-concurrent-checkpoints", "3"),
+        ("execution.checkpointing.tolerable-failed-checkpoints", "2147483647"),
+        ("execution.checkpointing.num-retained", "4"),
+    ]);
+    let expected = CheckpointConfig {
+        interval: Some(Duration::from_secs(30)),
+        mode: CheckpointingMode::AtLeastOnce,
+        timeout: Duration::from_secs(120),
+        min_pause: Duration::from_millis(500),
+        max_concurrent: 3,
+        tolerable_failures: u32::MAX,
+        retain: 4,
+    };
+    assert_eq!(found.unwrap(), expected);
+}
+
+/// Contract: M240.
+#[test]
+fn fewer_than_one_retained_checkpoint_is_one() {
+    for number in ["0", "-7"] {
+        assert_eq!(configured(&[("execution.checkpointing.num-retained", number)]).unwrap().retain, 1);
+    }
+}
+
+/// Contract: U348.
+#[test]
+fn the_legacy_key_is_read_and_the_current_one_wins() {
+    let mut notices = ConfigNotices::default();
+    let legacy = Configuration::from([("state.checkpoints.num-retained", "3")]);
+    assert_eq!(choose_with(&CheckpointSettings::default(), &legacy, &mut notices).unwrap().retain, 3);
+    let notice = notices.iter().next().unwrap().to_string();
+    assert!(notice.ends_with("write `execution.checkpointing.num-retained: 3`"), "{notice}");
+    let both = [("state.checkpoints.num-retained", "3"), ("execution.checkpointing.num-retained", "5")];
+    assert_eq!(configured(&both).unwrap().retain, 5);
+}
+
+/// Contract: U347.
+#[test]
+fn what_code_sets_counts_and_is_held_against_the_same_bounds() {
+    let configuration = Configuration::from([("execution.checkpointing.interval", "30 s")]);
+    let choose = |interval_ms| {
+        let set = CheckpointSettings { interval: Some(Duration::from_millis(interval_ms)), ..Default::default() };
+        choose_with(&set, &configuration, &mut ConfigNotices::default())
+    };
+    assert_eq!(choose(10).unwrap().interval, Some(Duration::from_millis(10)));
+    assert_eq!(
+        choose(9).unwrap_err().to_string(),
+        "execution.checkpointing.interval: \"9ms\" is not valid; expected a duration of at least 10 ms, such as 10 min, \
+         30 s or 500 (milliseconds)"
+    );
+    let set = CheckpointSettings { max_concurrent: Some(0), ..Default::default() };
+    let error = choose_with(&set, &configuration, &mut ConfigNotices::default()).unwrap_err().to_string();
+    assert!(error.starts_with("execution.checkpointing.max-concurrent-checkpoints: \"0\""), "{error}");
+}
+
+#[test]
+fn what_the_numbers_mean_together_is_said() {
+    let usual = configured(&[("execution.checkpointing.interval", "1 s")]).unwrap();
+    assert_eq!(remarks(&usual), [""; 0]);
+    let odd = CheckpointConfig { min_pause: Duration::from_secs(5), max_concurrent: 3, ..usual.clone() };
+    let texts = remarks(&odd).join("\n");
+    assert!(texts.contains("raised to the minimum pause of 5s") && texts.contains("3 checkpoints may"), "{texts}");
+    assert_eq!(remarks(&CheckpointConfig { interval: None, ..usual }).len(), 1);
+}

@@ -1,0 +1,95 @@
+//! The effective configuration of a job in words: what each option is, and who said so.
+
+use std::fmt::Write;
+
+use highwater_state_api::{ConfigNotices, Configuration, OptionDescription};
+
+use crate::checkpoint_config::{self, CheckpointSettings};
+use crate::options::checkpointing::*;
+use crate::plan::JobConfig;
+use crate::{JobError, options};
+
+/// One line an option, then what the options mean together and what should be written otherwise.
+pub(crate) fn explain(config: &JobConfig) -> Result<String, JobError> {
+    let configuration = config.configuration.clone().with_fallback(config.cluster_configuration.clone());
+    let mut notices = ConfigNotices::default();
+    let checkpoints = checkpoint_config::choose_with(&config.checkpoints, &configuration, &mut notices)?;
+    let by_code = set_by_code(&config.checkpoints);
+    let mut text = String::new();
+    let descriptions = [highwater_state_api::options::describe(), options::describe()].concat();
+    for option in descriptions {
+        let (value, origin) = match by_code.iter().find(|(key, _)| *key == option.key) {
+            Some((_, value)) => (value.clone(), "code".to_owned()),
+            None => configured(&option, config).unwrap_or_else(|| match option.default {
+                Some(default) => (default.to_owned(), "default".to_owned()),
+                None => ("not set".to_owned(), "default".to_owned()),
+            }),
+        };
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "{}: {value}  ({origin})", option.key);
+    }
+    if config.state_backend.is_some() {
+        text.push_str("The state backend was set by code: `state.backend.type` does not count.\n");
+    }
+    if config.checkpoint_storage.is_some() {
+        text.push_str("The checkpoint storage was set by code: `execution.checkpointing.storage` does not count.\n");
+    }
+    if config.restart.is_some() {
+        text.push_str("The restart strategy was set by code: `restart-strategy.*` does not count.\n");
+    }
+    for remark in checkpoint_config::remarks(&checkpoints) {
+        let _ = writeln!(text, "Note: {remark}.");
+    }
+    for notice in notices.iter() {
+        let _ = writeln!(text, "Note: {notice}.");
+    }
+    Ok(text)
+}
+
+/// What is written for an option, and in which configuration.
+fn configured(option: &OptionDescription, config: &JobConfig) -> Option<(String, String)> {
+    let layers = [(&config.configuration, "job"), (&config.cluster_configuration, "cluster")];
+    let keys = || std::iter::once(option.key).chain(option.deprecated_keys.iter().copied());
+    layers.into_iter().find_map(|(layer, name): (&Configuration, _)| {
+        keys().find_map(|key| {
+            let origin = if key == option.key { name.to_owned() } else { format!("{name}, as `{key}`") };
+            Some((layer.text(key)?.to_owned(), origin))
+        })
+    })
+}
+
+fn set_by_code(set: &CheckpointSettings) -> Vec<(&'static str, String)> {
+    let mut by_code = Vec::new();
+    let mut add = |key, value: Option<String>| by_code.extend(value.map(|value| (key, value)));
+    add(INTERVAL.key(), set.interval.map(|interval| format!("{interval:?}")));
+    add(MODE.key(), set.mode.map(|mode| Mode(mode).to_string()));
+    add(TIMEOUT.key(), set.timeout.map(|timeout| format!("{timeout:?}")));
+    add(MIN_PAUSE.key(), set.min_pause.map(|pause| format!("{pause:?}")));
+    add(MAX_CONCURRENT.key(), set.max_concurrent.map(|number| number.to_string()));
+    add(TOLERABLE_FAILURES.key(), set.tolerable_failures.map(|number| number.to_string()));
+    add(RETAINED.key(), set.retain.map(|number| number.to_string()));
+    by_code
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::StreamExecutionEnvironment;
+    use highwater_state_api::Configuration;
+
+    #[test]
+    fn every_option_is_there_with_who_said_so() {
+        let env = StreamExecutionEnvironment::new("explained");
+        env.configure(Configuration::from([
+            ("execution.checkpointing.timeout", "2 min"),
+            ("state.backend", "hashmap"),
+        ]));
+        env.set_cluster_configuration(Configuration::from([
+            ("execution.checkpointing.timeout", "9 min"),
+            ("execution.checkpointing.max-concurrent-checkpoints", "3"),
+        ]));
+        env.enable_checkpointing(Duration::from_secs(1)).set_min_pause_between_checkpoints(Duration::from_secs(5));
+        insta::assert_snapshot!(env.explain_configuration().unwrap());
+    }
+}
