@@ -45,7 +45,7 @@ pub(crate) fn choose(config: &JobConfig) -> Result<CheckpointConfig, JobError> {
     options::log_notices(&config.name, &notices);
     let chosen = chosen?;
     for remark in remarks(&chosen) {
-        tracing::info!(target: "highwater::job", job = config.name, remark, "checkpoints");
+        tracing::debug!(target: "highwater::job", job = config.name, remark, "checkpoints");
     }
     Ok(chosen)
 }

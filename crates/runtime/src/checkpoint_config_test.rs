@@ -64,7 +64,6 @@ fn the_legacy_key_is_read_and_the_current_one_wins() {
     assert_eq!(configured(&both).unwrap().retain, 5);
 }
 
-/// Contract: U347.
 #[test]
 fn what_code_sets_counts_and_is_held_against_the_same_bounds() {
     let configuration = Configuration::from([("execution.checkpointing.interval", "30 s")]);

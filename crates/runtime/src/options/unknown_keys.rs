@@ -5,14 +5,7 @@ use std::collections::BTreeSet;
 use highwater_state_api::{ConfigNotice, ConfigNotices, Configuration, OptionDescription};
 
 /// What Flink sets by these keys and we by a method of the environment. An option of the same key counts before this list.
-const SET_BY_CODE: [(&str, &str); 10] = [
-    ("execution.checkpointing.interval", "enable_checkpointing"),
-    ("execution.checkpointing.mode", "set_checkpointing_mode"),
-    ("execution.checkpointing.timeout", "set_checkpoint_timeout"),
-    ("execution.checkpointing.min-pause", "set_min_pause_between_checkpoints"),
-    ("execution.checkpointing.tolerable-failed-checkpoints", "set_tolerable_checkpoint_failures"),
-    ("execution.checkpointing.num-retained", "set_max_retained_checkpoints"),
-    ("state.checkpoints.num-retained", "set_max_retained_checkpoints"),
+const SET_BY_CODE: [(&str, &str); 3] = [
     ("parallelism.default", "set_parallelism"),
     ("pipeline.max-parallelism", "set_max_parallelism"),
     ("pipeline.name", "StreamExecutionEnvironment::new"),
