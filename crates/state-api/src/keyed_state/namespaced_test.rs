@@ -2,7 +2,9 @@
 
 use super::KeyedState;
 use crate::rows::fixture_test::{EVERY_WAY, Held, all, hash, open, store};
-use crate::{KeyedStateStore, StateError, ValueState, ValueStateDescriptor};
+use crate::{
+    KeyedStateStore, ListStateDescriptor, ReducingStateDescriptor, StateError, ValueState, ValueStateDescriptor,
+};
 
 fn in_windows(state: &mut KeyedState, name: &str) -> ValueState<u32> {
     let store: &mut dyn KeyedStateStore = &mut state.in_namespaces::<u64>().unwrap();
@@ -60,6 +62,36 @@ fn rows_of_namespaces_without_state_are_given_back_with_their_keys() {
     assert_eq!(rows(&state), (1, 0));
     select(&mut state, 3, 2);
     assert_eq!((total.value(&mut state).unwrap(), count.value(&mut state).unwrap()), (Some(1), None));
+}
+
+#[test]
+fn a_row_that_has_only_an_accumulator_or_a_list_is_kept_until_that_is_cleared() {
+    let mut state = open::<u32>(Held::Heap, all());
+    let count = in_windows(&mut state, "count");
+    let store: &mut dyn KeyedStateStore = &mut state.in_namespaces::<u64>().unwrap();
+    let sum = ReducingStateDescriptor::new("sum", |one: &u32, other: u32| one + other);
+    let sum = store.get_reducing_state(&sum).unwrap();
+    let list = store.get_list_state(&ListStateDescriptor::<u32>::new("list")).unwrap();
+    select(&mut state, 1, 0);
+    sum.add(&mut state, 5).unwrap();
+    select(&mut state, 1, 1);
+    list.add(&mut state, 5).unwrap();
+    // Only where something was cleared is a row looked at.
+    for window in 0..2 {
+        select(&mut state, 1, window);
+        count.update(&mut state, 1).unwrap();
+        count.clear(&mut state).unwrap();
+    }
+    state.end_batch().unwrap();
+    assert_eq!(rows(&state), (1, 2));
+    select(&mut state, 1, 0);
+    assert_eq!(sum.get(&mut state).unwrap(), Some(5));
+    sum.clear(&mut state).unwrap();
+    select(&mut state, 1, 1);
+    assert_eq!(list.get(&mut state).unwrap(), [5]);
+    list.clear(&mut state).unwrap();
+    state.end_batch().unwrap();
+    assert_eq!(rows(&state), (0, 0));
 }
 
 #[test]
