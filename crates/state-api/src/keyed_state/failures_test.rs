@@ -217,6 +217,31 @@ fn a_damaged_stream_is_damaged_whatever_holds_the_state() {
     }
 }
 
+/// Every key is looked at, not only the first of a stream.
+#[test]
+fn a_key_of_another_group_behind_one_of_the_right_group_is_damage() {
+    let mut state = open::<u32>(Held::Heap, all());
+    let handle = count(&mut state);
+    for key in 0..8 {
+        select(&mut state, key).unwrap();
+        handle.update(&mut state, key).unwrap();
+    }
+    let written = Written::of(state.freeze(&request()).unwrap());
+    let mut groups = written.groups.iter();
+    let (Some((group, first)), Some((_, second))) = (groups.next(), groups.next()) else { panic!("one group only") };
+    // One section with the entries of both: its header is the table and a length.
+    let mut mixed = first.to_vec();
+    mixed.extend_from_slice(&second[10..]);
+    let length = (mixed.len() - 10) as u64;
+    mixed[2..10].copy_from_slice(&length.to_le_bytes());
+    for held in EVERY_WAY {
+        let mut state = open::<u32>(held, all());
+        let read = state.restore_key_group(&written.tables, KeyGroup(*group), mixed.clone().into());
+        let read = read.and_then(|()| store(&mut state).get_state(&ValueStateDescriptor::<u32>::new("count")));
+        assert!(matches!(read, Err(StateError::Damaged(_))), "{held:?}: {read:?}");
+    }
+}
+
 #[test]
 fn a_chunk_whose_position_is_out_of_range_is_damage() {
     let mut state = open::<u32>(Held::Heap, all());
