@@ -217,6 +217,24 @@ fn a_damaged_stream_is_damaged_whatever_holds_the_state() {
     }
 }
 
+#[test]
+fn a_value_that_is_in_a_stream_twice_is_damage() {
+    let mut state = open::<u32>(Held::Heap, all());
+    let handle = count(&mut state);
+    select(&mut state, 1).unwrap();
+    handle.update(&mut state, 5).unwrap();
+    let written = Written::of(state.freeze(&request()).unwrap());
+    let (group, stream) = written.groups.first_key_value().unwrap();
+    let mut twice = stream.to_vec();
+    twice.extend_from_slice(&stream[10..]);
+    let length = (twice.len() - 10) as u64;
+    twice[2..10].copy_from_slice(&length.to_le_bytes());
+    let mut state = open::<u32>(Held::Heap, all());
+    let read = state.restore_key_group(&written.tables, KeyGroup(*group), twice.into());
+    let read = read.and_then(|()| store(&mut state).get_state(&ValueStateDescriptor::<u32>::new("count")));
+    assert!(matches!(read, Err(StateError::Damaged(_))), "{read:?}");
+}
+
 /// Every key is looked at, not only the first of a stream.
 #[test]
 fn a_key_of_another_group_behind_one_of_the_right_group_is_damage() {
