@@ -42,6 +42,26 @@ fn adding_reads_nothing_however_long_the_list_is() {
 }
 
 #[test]
+fn elements_of_a_list_that_is_whole_in_the_cache_are_written_once() {
+    for cached_rows_max in CACHED_ROWS {
+        let mut state = open_on::<u32>(Box::<TreeBackend>::default(), cached_rows_max, all());
+        let numbers = list(&mut state);
+        select(&mut state, 1);
+        numbers.update(&mut state, [0]).unwrap();
+        for number in 1..4 {
+            state.freeze(&request()).unwrap();
+            select(&mut state, 1);
+            numbers.add(&mut state, number).unwrap();
+        }
+        let written = Written::of(state.freeze(&request()).unwrap());
+        let mut restored = written.reopen::<u32>(Held::Heap);
+        let numbers = list(&mut restored);
+        select(&mut restored, 1);
+        assert_eq!(numbers.get(&mut restored).unwrap(), [0, 1, 2, 3], "with {cached_rows_max} rows");
+    }
+}
+
+#[test]
 fn a_list_in_many_small_chunks_is_written_in_few_once_it_was_read() {
     for cached_rows_max in CACHED_ROWS {
         let mut state = open_on::<u32>(Box::<TreeBackend>::default(), cached_rows_max, all());
