@@ -206,11 +206,17 @@ impl Coordinator {
     /// While the log does not say what became of an append, checkpoints that wait for it do not count: they must not
     /// stop those that do not need it yet.
     fn has_room(&self) -> bool {
-        let unpublished = self.pending.values().filter(|pending| pending.phase == Phase::Publication).count();
-        let waived = if self.log.is_stalled() { unpublished } else { 0 };
-        self.settling.is_none()
-            && self.pending.len() - waived < self.config.max_concurrent.max(1) as usize
-            && unpublished < PUBLICATIONS_MAX
+        let waived = if self.log.is_stalled() { self.unpublished() } else { 0 };
+        self.may_publish() && self.pending.len() - waived < self.config.max_concurrent.max(1) as usize
+    }
+
+    /// Whether the job log can take another checkpoint: this bound holds for forced ones too.
+    fn may_publish(&self) -> bool {
+        self.settling.is_none() && self.unpublished() < PUBLICATIONS_MAX
+    }
+
+    fn unpublished(&self) -> usize {
+        self.pending.values().filter(|pending| pending.phase == Phase::Publication).count()
     }
 
     /// Whether a checkpoint is being begun. Until it is, no other one is: enumerators are snapshotted one after the other.
@@ -229,7 +235,7 @@ impl Coordinator {
         {
             if let Err(failure) = self.may_begin(now_ms, request) {
                 actions.extend(self.requests.pop().map(|request| Action::RequestFailed { request, failure }));
-            } else if self.has_room() || (request.forced && self.settling.is_none()) {
+            } else if self.has_room() || (request.forced && self.may_publish()) {
                 return Some(Reason::Requested);
             } else {
                 break;

@@ -696,3 +696,16 @@ fn a_storage_that_deletes_nothing_for_a_minute_stops_no_checkpoint_and_is_tidied
     // All but the retained one, of which the last may just have been published.
     assert!(deleted.len() as u64 + 2 >= coordinator.next_checkpoint().0 - 1, "{} deleted", deleted.len());
 }
+
+#[test]
+fn what_is_forced_waits_like_everything_while_too_many_checkpoints_wait_for_the_log() {
+    let mut coordinator =
+        Coordinator::new(CoordinatorConfig { interval_ms: None, timeout_ms: 60_000, ..config() }, start());
+    run(&mut coordinator, "@0 running");
+    for request in 1..=20 {
+        let waits_for_the_log =
+            (1..=request).map(|id| format!("enumerated {id}\nack {id}\nwritten {id}\n")).collect::<String>();
+        run(&mut coordinator, &format!("@1 request {request} forced\n{waits_for_the_log}"));
+    }
+    assert_eq!(coordinator.pending().count(), 8);
+}
