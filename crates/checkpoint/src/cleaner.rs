@@ -73,8 +73,10 @@ impl Cleaner {
 
     /// When something that failed is to be tried again, if there is room for it.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        let has_room = self.under_way.len() < UNDER_WAY_MAX;
-        self.waiting.iter().map(|waiting| waiting.at_ms).min().filter(|_| has_room)
+        if self.under_way.len() == UNDER_WAY_MAX {
+            return None;
+        }
+        self.waiting.iter().map(|waiting| waiting.at_ms).min()
     }
 
     /// Begins what is due, as far as there is room.
