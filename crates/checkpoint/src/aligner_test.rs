@@ -8,7 +8,7 @@ use crate::{AbandonReason, Aligner, AlignerAction, AlignerEvent};
 
 /// What stands in a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Item {
+pub(crate) enum Item {
     Record,
     Barrier(u64),
     Cancel(u64),
@@ -135,11 +135,11 @@ fn explore<'a>(channels: &'a [&'a [Item]], aborts: &[u64]) -> Vec<Run<'a>> {
     ends
 }
 
-const WHOLE: &[Item] = &[Record, Barrier(1), Record, Barrier(2), Record, End];
+pub(crate) const WHOLE: &[Item] = &[Record, Barrier(1), Record, Barrier(2), Record, End];
 const ENDS_BEFORE_BOTH: &[Item] = &[Record, End];
-const ENDS_BETWEEN: &[Item] = &[Record, Barrier(1), Record, End];
-const BARRIERS_BEHIND_THE_END: &[Item] = &[Record, Barrier(1), Record, End, Barrier(2)];
-const LACKS_THE_FIRST: &[Item] = &[Record, Barrier(2), Record, End];
+pub(crate) const ENDS_BETWEEN: &[Item] = &[Record, Barrier(1), Record, End];
+pub(crate) const BARRIERS_BEHIND_THE_END: &[Item] = &[Record, Barrier(1), Record, End, Barrier(2)];
+pub(crate) const LACKS_THE_FIRST: &[Item] = &[Record, Barrier(2), Record, End];
 const LACKS_THE_SECOND: &[Item] = &[Record, Barrier(1), Record, Record, End];
 const REPEATS: &[Item] = &[Barrier(1), Record, Barrier(1), Record, Barrier(2), Barrier(1), Record, End];
 

@@ -4,17 +4,9 @@ use std::collections::BTreeSet;
 
 use highwater_state_api::CheckpointId;
 
+use crate::aligner_test::Item::{self, Barrier, Cancel, End, Record};
+use crate::aligner_test::{BARRIERS_BEHIND_THE_END, ENDS_BETWEEN, LACKS_THE_FIRST, WHOLE};
 use crate::{AbandonReason, AlignerAction, AlignerEvent, BarrierTracker, TRACKED_MAX};
-
-/// What stands in a channel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Item {
-    Record,
-    Barrier(u64),
-    Cancel(u64),
-    End,
-}
-use Item::{Barrier, Cancel, End, Record};
 
 #[derive(Debug, Clone)]
 struct Run<'a> {
@@ -103,10 +95,6 @@ fn explore<'a>(channels: &'a [&'a [Item]], aborts: &[u64]) -> Vec<Run<'a>> {
     ends
 }
 
-const WHOLE: &[Item] = &[Record, Barrier(1), Record, Barrier(2), Record, End];
-const ENDS_BETWEEN: &[Item] = &[Record, Barrier(1), Record, End];
-const BARRIERS_BEHIND_THE_END: &[Item] = &[Record, Barrier(1), Record, End, Barrier(2)];
-const LACKS_THE_FIRST: &[Item] = &[Record, Barrier(2), Record, End];
 const CANCELS_THE_SECOND: &[Item] = &[Barrier(1), Cancel(2), Record, Barrier(3), End];
 const GOES_ON: &[Item] = &[Barrier(1), Record, Barrier(2), Barrier(3), End];
 
