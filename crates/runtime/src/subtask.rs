@@ -354,7 +354,9 @@ impl Subtask {
 
     /// The barrier of a checkpoint, as it came in.
     fn barrier_of(&self, checkpoint: CheckpointId) -> Barrier {
-        let triggered_at_ms = self.trigger_times.get(&checkpoint).copied().unwrap_or_default();
+        let triggered_at_ms = self.trigger_times.get(&checkpoint);
+        // What is forgotten first is older than everything that the barrier handler still counts.
+        let triggered_at_ms = *triggered_at_ms.expect("a checkpoint is taken only once a barrier of it has come");
         Barrier { checkpoint, triggered_at_ms }
     }
 
