@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 
 /// Why a checkpoint did not complete, or was never begun. Flink's `CheckpointFailureReason`.
 ///
-/// Some are of situations that do not arise here; they are kept, so that every reason of Flink has its name. Each says
-/// when it is raised.
+/// Raised so far are: the four of requests that come to nothing (`PeriodicSchedulerShutdown`, `TooManyCheckpointRequests`,
+/// `MinimumTimeBetweenCheckpoints`, `CoordinatorSuspend`), `DeclinedSubsumed`, `DeclinedOnCancellationBarrier`, `Declined`,
+/// `AsyncException`, `Expired`, `Subsumed`, `CoordinatorShutdown` and `FinalizeCheckpointFailure`. The others have their
+/// names and what would follow from them, so that every reason of Flink is here; what each says is when it is to be raised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CheckpointFailureReason {
