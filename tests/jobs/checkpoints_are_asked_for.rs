@@ -85,3 +85,22 @@ fn periodic_checkpoints_stop_and_start_and_ids_go_on() {
     handle.cancel();
     assert!(matches!(handle.wait(), Err(JobError::Cancelled)));
 }
+
+#[test]
+fn several_checkpoints_may_be_pending_and_nothing_is_lost_or_repeated() {
+    let records = CollectedRecords::default();
+    let env = environment("concurrent", storage());
+    env.enable_checkpointing(Duration::from_millis(10)).set_max_concurrent_checkpoints(3).set_parallelism(2);
+    count(&env, NUMBERS, None, &records, |_| Ok(()));
+    let handle = env.execute_async().unwrap();
+    // More than may be pending, and each is answered.
+    let pending: Vec<_> = (0..12).map(|_| handle.trigger_checkpoint()).collect();
+    for answer in pending {
+        match answer.wait() {
+            Ok(_) => {}
+            Err(failure) => assert!(!failure.counts(), "{failure}"),
+        }
+    }
+    assert_eq!(handle.wait().unwrap().outcome, JobOutcome::Finished);
+    assert_counted(&records, NUMBERS);
+}

@@ -20,7 +20,7 @@ pub(crate) fn choose(config: &JobConfig) -> Result<BackendPairing, JobError> {
 
 fn choose_with(config: &JobConfig, notices: &mut ConfigNotices) -> Result<BackendPairing, JobError> {
     let cluster = &config.cluster_configuration;
-    let configuration = config.configuration.clone().with_fallback(cluster.clone());
+    let configuration = config.layered_configuration();
     let state_backend = match &config.state_backend {
         Some(backend) => backend.configure(cluster, notices)?.unwrap_or_else(|| backend.clone()),
         None => registry(config, "state backend")?.load_state_backend(&configuration, notices)?,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use highwater_checkpoint::CheckpointingMode;
-use highwater_state_api::{ConfigError, ConfigNotices, ConfigOption, ConfigValue, Configuration};
+use highwater_state_api::{ConfigError, ConfigNotice, ConfigNotices, ConfigOption, ConfigValue, Configuration};
 
 use crate::options::checkpointing::*;
 use crate::plan::JobConfig;
@@ -32,6 +32,7 @@ pub(crate) struct CheckpointConfig {
     pub(crate) max_concurrent: u32,
     /// `u32::MAX` is any number.
     pub(crate) tolerable_failures: u32,
+    /// At least 1.
     pub(crate) retain: usize,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct CheckpointConfig {
 /// What was set by code counts; then comes the configuration of the job, then that of the cluster, then the default.
 pub(crate) fn choose(config: &JobConfig) -> Result<CheckpointConfig, JobError> {
     let mut notices = ConfigNotices::default();
-    let configuration = config.configuration.clone().with_fallback(config.cluster_configuration.clone());
+    let configuration = config.layered_configuration();
     let chosen = choose_with(&config.checkpoints, &configuration, &mut notices);
     options::log_notices(&config.name, &notices);
     let chosen = chosen?;
@@ -57,13 +58,17 @@ pub(crate) fn choose_with(
 ) -> Result<CheckpointConfig, ConfigError> {
     let mut reader = Reader { configuration, notices };
     let retain = match set.retain {
-        Some(retain) => retain,
-        None => usize::try_from(reader.value(&RETAINED, None)?).unwrap_or(0),
+        Some(retain) => retain.max(1),
+        None => {
+            let retain = reader.value(&RETAINED, None)?;
+            if retain < 1 {
+                reader
+                    .notices
+                    .add(ConfigNotice::ReplacedValue { key: RETAINED.key().to_owned(), value: "1".to_owned() });
+            }
+            usize::try_from(retain.max(1)).unwrap_or(usize::MAX)
+        }
     };
-    if retain == 0 {
-        let key = RETAINED.key();
-        tracing::warn!(target: "highwater::job", key, "at least one checkpoint is kept: less than 1 counts as 1");
-    }
     let tolerable_failures = match set.tolerable_failures {
         Some(number) => number,
         None => tolerated(reader.value(&TOLERABLE_FAILURES, None)?),
@@ -75,7 +80,7 @@ pub(crate) fn choose_with(
         min_pause: reader.value(&MIN_PAUSE, set.min_pause)?,
         max_concurrent: reader.value(&MAX_CONCURRENT, set.max_concurrent)?,
         tolerable_failures,
-        retain: retain.max(1),
+        retain,
     })
 }
 

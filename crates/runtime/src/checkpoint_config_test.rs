@@ -48,7 +48,11 @@ fn every_option_is_read() {
 #[test]
 fn fewer_than_one_retained_checkpoint_is_one() {
     for number in ["0", "-7"] {
-        assert_eq!(configured(&[("execution.checkpointing.num-retained", number)]).unwrap().retain, 1);
+        let mut notices = ConfigNotices::default();
+        let configuration = Configuration::from([("execution.checkpointing.num-retained", number)]);
+        assert_eq!(choose_with(&CheckpointSettings::default(), &configuration, &mut notices).unwrap().retain, 1);
+        let notice = notices.iter().next().unwrap().to_string();
+        assert!(notice.contains("num-retained` is out of range and counts as 1"), "{notice}");
     }
 }
 

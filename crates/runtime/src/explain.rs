@@ -11,7 +11,7 @@ use crate::{JobError, options};
 
 /// One line an option, then what the options mean together and what should be written otherwise.
 pub(crate) fn explain(config: &JobConfig) -> Result<String, JobError> {
-    let configuration = config.configuration.clone().with_fallback(config.cluster_configuration.clone());
+    let configuration = config.layered_configuration();
     let mut notices = ConfigNotices::default();
     let checkpoints = checkpoint_config::choose_with(&config.checkpoints, &configuration, &mut notices)?;
     let by_code = set_by_code(&config.checkpoints);

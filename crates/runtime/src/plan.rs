@@ -45,6 +45,13 @@ pub(crate) struct JobConfig {
     pub(crate) cached_rows_max: usize,
 }
 
+impl JobConfig {
+    /// The configuration of the job, and behind it that of the cluster.
+    pub(crate) fn layered_configuration(&self) -> Configuration {
+        self.configuration.clone().with_fallback(self.cluster_configuration.clone())
+    }
+}
+
 /// A job as it is described.
 pub(crate) struct Plan {
     pub(crate) config: JobConfig,

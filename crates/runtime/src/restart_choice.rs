@@ -26,7 +26,7 @@ pub(crate) struct RestartSettings {
 /// parameters of the default strategy are configured like those of a strategy that is named.
 pub(crate) fn choose(config: &JobConfig, has_checkpoints: bool) -> Result<RestartSettings, JobError> {
     let mut notices = ConfigNotices::default();
-    let configuration = config.configuration.clone().with_fallback(config.cluster_configuration.clone());
+    let configuration = config.layered_configuration();
     let chosen = choose_with(config.restart, &configuration, has_checkpoints, &mut notices);
     options::log_notices(&config.name, &notices);
     Ok(chosen?)

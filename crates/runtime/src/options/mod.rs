@@ -19,7 +19,7 @@ pub(crate) fn log_unknown_keys(config: &JobConfig) {
     let mut options = highwater_state_api::options::describe();
     options.extend(describe());
     options.extend(config.registry.iter().flat_map(|registry| registry.options()));
-    let configuration = config.configuration.clone().with_fallback(config.cluster_configuration.clone());
+    let configuration = config.layered_configuration();
     let mut notices = ConfigNotices::default();
     unknown_keys::notice_unknown_keys(&configuration, &options, &mut notices);
     log_notices(&config.name, &notices);

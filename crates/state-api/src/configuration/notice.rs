@@ -22,6 +22,13 @@ pub enum ConfigNotice {
         /// The lines to write instead.
         replacement: Vec<String>,
     },
+    /// A value is out of range, and the nearest one that makes sense counts.
+    ReplacedValue {
+        /// The key.
+        key: String,
+        /// What counts.
+        value: String,
+    },
     /// A key has no effect, because another one is set.
     IgnoredKey {
         /// The key without effect.
@@ -58,6 +65,9 @@ impl fmt::Display for ConfigNotice {
             Self::DeprecatedKey { key, replacement } => write!(f, "`{key}` is deprecated: write `{replacement}`"),
             Self::DeprecatedValue { setting, replacement } => {
                 write!(f, "`{setting}` is deprecated: write `{}`", replacement.join("` and `"))
+            }
+            Self::ReplacedValue { key, value } => {
+                write!(f, "`{key}` is out of range and counts as {value}: write `{key}: {value}`")
             }
             Self::IgnoredKey { key, winner } => {
                 write!(f, "`{key}` is ignored, because `{winner}` is set: remove it")
