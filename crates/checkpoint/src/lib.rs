@@ -87,6 +87,8 @@ mod job_log_test;
 #[cfg(test)]
 mod redistribute_test;
 #[cfg(test)]
+mod requests_test;
+#[cfg(test)]
 mod script_test;
 #[cfg(test)]
 mod stray_test;
