@@ -125,7 +125,8 @@ fn rules(state: &mut LiveState, name: &str) -> BroadcastState<u32, u32> {
 /// A state without elements has no bytes: it begins where the next one does.
 #[test]
 fn a_state_without_elements_is_restored_beside_others() {
-    let (one, other): (&[(u32, u32)], &[(u32, u32)]) = (&[(1, 2)], &[(3, 4), (5, 6)]);
+    let one: &[(u32, u32)] = &[(1, 2)];
+    let other: &[(u32, u32)] = &[(3, 4), (5, 6)];
     let cases: [&[Rules]; 4] = [
         &[("a", &[]), ("b", one)],
         &[("a", one), ("b", &[]), ("c", other)],
