@@ -54,7 +54,7 @@ pub enum TaskError {
         /// The task.
         task: String,
         /// Which of its operators was at work; `None` when none was.
-        during: Option<OperatorCall>,
+        during: Option<Box<OperatorCall>>,
         /// The panic's message.
         message: String,
     },
@@ -115,8 +115,8 @@ impl TaskError {
 fn is_mistake(error: &StateError) -> bool {
     matches!(
         error,
-        StateError::Unbound
-            | StateError::ForeignHandle
+        StateError::Unbound { .. }
+            | StateError::ForeignHandle { .. }
             | StateError::NotKeyed { .. }
             | StateError::RawStream(_)
             | StateError::TooManyStates
@@ -302,7 +302,7 @@ mod tests {
     fn a_panic_says_which_operator_was_at_work_if_one_was() {
         let panic = |during| TaskError::Panic { task: "sum 0".to_owned(), during, message: "boom".to_owned() };
         let call = OperatorCall { operator: "sum".to_owned(), activity: "work on its input" };
-        let error = panic(Some(call));
+        let error = panic(Some(Box::new(call)));
         assert_eq!(
             error.to_string(),
             "task sum 0 panicked in operator \"sum\" while it was to work on its input: boom"

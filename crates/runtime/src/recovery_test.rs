@@ -71,7 +71,10 @@ fn the_error_names_the_strategy_that_gave_up_whatever_failed() {
 #[test]
 fn what_would_only_be_repeated_is_no_matter_of_the_strategy() {
     let mut job = Job::new(ALWAYS, PoisonRecordAction::Report);
-    let source = TaskError::State { operator: "sum".to_owned(), source: Box::new(StateError::Unbound) };
+    let source = TaskError::State {
+        operator: "sum".to_owned(),
+        source: Box::new(StateError::Unbound { handle: "a state handle".to_owned() }),
+    };
     let error = job.fail(Failure::Task { task: "sum".to_owned(), source }).unwrap_err();
     assert!(matches!(error, JobError::Task { restarts: 0, .. }), "{error:?}");
 }

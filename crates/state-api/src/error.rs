@@ -7,11 +7,17 @@ use crate::{KeyGroup, KeyGroupRange, KeyHashError, Schema, StorageError};
 #[non_exhaustive]
 pub enum StateError {
     /// The handle was never made from a descriptor. A mistake in the program.
-    #[error("a state handle was used before `initialize_state` bound it to a descriptor")]
-    Unbound,
+    #[error("{handle} was used before `initialize_state` bound it to a descriptor")]
+    Unbound {
+        /// Its type, as far as it is known: it has no name.
+        handle: String,
+    },
     /// The handle was made by another store. A mistake in the program.
-    #[error("a state handle was used with a store that did not make it")]
-    ForeignHandle,
+    #[error("{handle} was used with a store that did not make it")]
+    ForeignHandle {
+        /// Its type, as far as it is known.
+        handle: String,
+    },
     /// Keyed state was asked for where no key is current.
     #[error("state {state:?} was accessed while no key is current")]
     NoCurrentKey {
@@ -213,6 +219,19 @@ pub enum StateError {
     Storage(#[from] StorageError),
 }
 
+/// A handle of a type, in a message: what it is called without the paths.
+pub(crate) fn handle_of<H>() -> String {
+    let name = std::any::type_name::<H>();
+    let parts = name.split_inclusive(|letter: char| !letter.is_alphanumeric() && letter != '_' && letter != ':');
+    let short: String = parts.map(|part| part.rsplit("::").next().unwrap_or(part)).collect();
+    format!("a handle `{short}`")
+}
+
+/// A handle of which only the slot is known.
+pub(crate) fn any_handle() -> String {
+    "a state handle".to_owned()
+}
+
 /// All states of an operator have one key, so that it is not the matter of the state in which it was found out first.
 fn other_schema(state: &str, part: &str, existing: &Schema, requested: &Schema) -> String {
     if part == "key" {
@@ -264,5 +283,13 @@ mod tests {
         let text = changed("value");
         assert!(text.starts_with("state \"_timer_state/event_user-timers\": the value has schema str, but"), "{text}");
         assert!(text.ends_with("or start anew with another name for the job"), "{text}");
+    }
+
+    #[test]
+    fn a_handle_is_told_by_its_type_without_the_paths() {
+        let handle = handle_of::<crate::MapState<std::string::String, Vec<(u64, Option<StateError>)>>>();
+        assert_eq!(handle, "a handle `MapState<String, Vec<(u64, Option<StateError>)>>`");
+        let unbound = StateError::Unbound { handle };
+        assert!(unbound.to_string().starts_with("a handle `MapState<"), "{unbound}");
     }
 }

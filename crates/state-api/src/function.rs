@@ -40,7 +40,7 @@ pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 /// Who runs functions of another kind implements it for what they call the hooks of.
 #[diagnostic::on_unimplemented(
     message = "nobody would call these hooks of `{Self}`",
-    label = "the hooks belong into the `impl` of the function itself",
+    label = "the hooks belong in the `impl` of the function itself",
     note = "move `initialize_state`, `snapshot_state` and the notifications into its `impl ProcessFunction` or \
             `impl KeyedProcessFunction`: they are methods of these traits"
 )]

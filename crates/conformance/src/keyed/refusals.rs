@@ -59,11 +59,11 @@ pub fn a_handle_of_no_store_or_another_store_is_refused(factory: BackendFactory<
         let foreign_map = map::<u64, u64>(&mut other, "seen");
         select(&mut state, &1u64);
         count.update(&mut state, 1).unwrap();
-        assert!(matches!(ValueState::<u64>::default().value(&mut state), Err(StateError::Unbound)));
-        assert!(matches!(MapState::<u64, u64>::default().is_empty(&mut state), Err(StateError::Unbound)));
-        assert!(matches!(foreign.value(&mut state), Err(StateError::ForeignHandle)));
-        assert!(matches!(foreign.update(&mut state, 2), Err(StateError::ForeignHandle)));
-        assert!(matches!(foreign_map.put(&mut state, 1, 1), Err(StateError::ForeignHandle)));
+        assert!(matches!(ValueState::<u64>::default().value(&mut state), Err(StateError::Unbound { .. })));
+        assert!(matches!(MapState::<u64, u64>::default().is_empty(&mut state), Err(StateError::Unbound { .. })));
+        assert!(matches!(foreign.value(&mut state), Err(StateError::ForeignHandle { .. })));
+        assert!(matches!(foreign.update(&mut state, 2), Err(StateError::ForeignHandle { .. })));
+        assert!(matches!(foreign_map.put(&mut state, 1, 1), Err(StateError::ForeignHandle { .. })));
         assert_eq!(count.value(&mut state).unwrap(), Some(1));
     });
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use super::KeyedState;
-use crate::rows::column::MapColumn;
+use crate::rows::column::{Column, MapColumn};
 use crate::rows::{Behind, NO_ROW, RowSpace, TypedRows, key_rows};
 use crate::{Key, KeyHash, KeyHasher, MapState, Prefix, Slot, State, StateError, TableId};
 
@@ -87,7 +87,7 @@ impl KeyedState {
         mut visit: impl FnMut(&K, KeyHash, &UK, &UV),
     ) -> Result<(), StateError> {
         let slot = state.slot();
-        self.check(slot)?;
+        self.check(slot, MapColumn::<UK, UV>::handle)?;
         if slot.space != RowSpace::KEYS {
             return Err(self.other_namespace_type::<()>(slot));
         }
@@ -95,7 +95,9 @@ impl KeyedState {
         let serializer = key_rows::serializer::<K>(&mut *self.rows.keys.column)?;
         let table = &mut self.rows.tables[usize::from(slot.column)];
         let name = table.meta.name.clone();
-        let column = table.typed_column::<MapColumn<UK, UV>>().ok_or(StateError::ForeignHandle)?;
+        let column = table
+            .typed_column::<MapColumn<UK, UV>>()
+            .ok_or_else(|| StateError::ForeignHandle { handle: MapColumn::<UK, UV>::handle() })?;
         if self.is_cache {
             let mut behind = Behind {
                 backend: &mut self.backend,
@@ -132,7 +134,7 @@ impl KeyedState {
         wanted: Option<&N>,
         visit: impl FnMut(&K, Option<&N>),
     ) -> Result<(), StateError> {
-        self.check(state)?;
+        self.check(state, crate::error::any_handle)?;
         let is_of_type = match state.space.index() {
             Some(index) => self.rows.namespaces[index].typed::<N>().is_some(),
             None => size_of::<N>() == 0,

@@ -155,9 +155,9 @@ fn a_handle_works_only_where_it_was_made_and_under_a_key() {
         let (mut state, mut other) = (open::<u8>(held, all()), open::<u8>(held, all()));
         let mine = value::<u8>(&mut state, "mine");
         set_key(&mut other, 1u8);
-        assert!(matches!(ValueState::<u8>::default().value(&mut other), Err(StateError::Unbound)));
-        assert!(matches!(MapState::<u8, u8>::default().is_empty(&mut other), Err(StateError::Unbound)));
-        assert!(matches!(mine.value(&mut other), Err(StateError::ForeignHandle)));
+        assert!(matches!(ValueState::<u8>::default().value(&mut other), Err(StateError::Unbound { .. })));
+        assert!(matches!(MapState::<u8, u8>::default().is_empty(&mut other), Err(StateError::Unbound { .. })));
+        assert!(matches!(mine.value(&mut other), Err(StateError::ForeignHandle { .. })));
         let no_key = |outcome: Result<Option<u8>, StateError>| {
             assert!(matches!(outcome, Err(StateError::NoCurrentKey { state }) if state == "mine"));
         };
@@ -312,7 +312,7 @@ fn the_entries_of_all_maps_are_visited_and_the_current_key_stays() {
         let error = state.for_each_map_entry(&squares, |_: &String, _, _, _| {}).unwrap_err();
         assert!(matches!(error, StateError::OtherKeyType { .. }));
         let error = state.for_each_map_entry(&MapState::<u32, u32>::default(), |_: &u32, _, _, _| {}).unwrap_err();
-        assert!(matches!(error, StateError::Unbound));
+        assert!(matches!(error, StateError::Unbound { .. }));
     }
 }
 

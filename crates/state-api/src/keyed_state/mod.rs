@@ -267,19 +267,19 @@ impl KeyedState {
     }
 
     /// Whether a slot is one of this store.
-    fn check(&self, slot: Slot) -> Result<(), StateError> {
+    fn check(&self, slot: Slot, handle: impl FnOnce() -> String) -> Result<(), StateError> {
         if slot.instance == self.instance {
             Ok(())
         } else if slot == Slot::default() {
-            Err(StateError::Unbound)
+            Err(StateError::Unbound { handle: handle() })
         } else {
-            Err(StateError::ForeignHandle)
+            Err(StateError::ForeignHandle { handle: handle() })
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn no_access(&self, slot: Slot) -> AccessError {
+    fn no_access(&self, slot: Slot, handle: fn() -> String) -> AccessError {
         let nothing_is_current = || {
             let table = self.rows.tables.get(usize::from(slot.column));
             let state = table.map(|table| table.meta.name.clone()).unwrap_or_default();
@@ -289,7 +289,7 @@ impl KeyedState {
                 StateError::NoCurrentNamespace { state }
             }
         };
-        self.check(slot).err().unwrap_or_else(nothing_is_current).into()
+        self.check(slot, handle).err().unwrap_or_else(nothing_is_current).into()
     }
 
     /// The row of the current key, and the current namespace if there is one, among the rows that a column is over.
@@ -305,15 +305,15 @@ impl KeyedState {
     #[inline]
     pub(crate) fn access<C: Column>(&mut self, slot: Slot) -> Result<(&mut C, Access<'_>), AccessError> {
         if slot.instance != self.instance {
-            return Err(self.no_access(slot));
+            return Err(self.no_access(slot, C::handle));
         }
         let row = self.current_row(slot.space);
         if row == NO_ROW {
-            return Err(self.no_access(slot));
+            return Err(self.no_access(slot, C::handle));
         }
         let TypedRows { keys, namespaces, tables, .. } = &mut self.rows;
         let Some(column) = tables.get_mut(usize::from(slot.column)).and_then(|table| table.typed_column()) else {
-            return Err(StateError::ForeignHandle.into());
+            return Err(StateError::ForeignHandle { handle: C::handle() }.into());
         };
         let namespaces = slot.space.index().map(|index| &mut namespaces[index]);
         let behind = Behind { backend: &mut self.backend, keys, namespaces, table: TableId(slot.column) };

@@ -80,7 +80,7 @@ impl KeyedState {
     /// again. Fails when the kind of the state cannot be merged, when the namespaces of the state have another type, and
     /// when its function fails; then nothing has changed.
     pub fn merge_namespaces<N: Key>(&mut self, state: Slot, target: &N, sources: &[N]) -> Result<(), StateError> {
-        self.check(state)?;
+        self.check(state, crate::error::any_handle)?;
         let table = &self.rows.tables[usize::from(state.column)];
         let (name, kind) = (&table.meta.name, table.meta.kind);
         if !kind.is_mergeable() {

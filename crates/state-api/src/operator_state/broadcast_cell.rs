@@ -103,6 +103,10 @@ fn failed(state: &str) -> impl FnOnce(SerializerError) -> StateError {
 }
 
 impl<K: Key, V: State> Cell for BroadcastCell<K, V> {
+    fn handle() -> String {
+        crate::error::handle_of::<super::BroadcastState<K, V>>()
+    }
+
     fn load(&mut self, content: &[u8]) -> Result<u64, StateError> {
         let (mut strings, mut count) = (elements(content), 0);
         while let Some(key) = strings.next() {

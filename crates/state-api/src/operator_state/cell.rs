@@ -6,6 +6,11 @@ use crate::StateError;
 
 /// The elements of one registered state.
 pub trait Cell: Any + Send {
+    /// What the handles on states of this type are called in messages.
+    fn handle() -> String
+    where
+        Self: Sized;
+
     /// Takes restored elements, after those it has. Returns how many these are.
     fn load(&mut self, content: &[u8]) -> Result<u64, StateError>;
 

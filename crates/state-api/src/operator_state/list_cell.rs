@@ -67,6 +67,10 @@ impl<T: State> ListCell<T> {
 }
 
 impl<T: State> Cell for ListCell<T> {
+    fn handle() -> String {
+        crate::error::handle_of::<super::OperatorListState<T>>()
+    }
+
     fn load(&mut self, content: &[u8]) -> Result<u64, StateError> {
         let read = |element: Result<&[u8], StateError>| {
             let element = self.serializer.deserialize(element?);

@@ -195,11 +195,12 @@ impl OperatorState {
     fn cell<C: Cell>(&mut self, slot: Slot) -> Result<&mut C, StateError> {
         if slot.instance != self.instance {
             let is_unbound = slot == Slot::default();
-            return Err(if is_unbound { StateError::Unbound } else { StateError::ForeignHandle });
+            let handle = C::handle();
+            return Err(if is_unbound { StateError::Unbound { handle } } else { StateError::ForeignHandle { handle } });
         }
         let state = self.states.get_mut(usize::from(slot.column));
         let cell = state.and_then(|state| state.cell.as_mut()).and_then(|cell| cell.typed());
-        cell.ok_or(StateError::ForeignHandle)
+        cell.ok_or_else(|| StateError::ForeignHandle { handle: C::handle() })
     }
 
     fn names(&self, is_broadcast: bool) -> Vec<&str> {

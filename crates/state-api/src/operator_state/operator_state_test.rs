@@ -349,9 +349,9 @@ fn handles_are_bound_to_their_store_and_type() {
     let (mut one, mut other) = (state(), state());
     let list = store(&mut one).get_list_state(&numbers("list")).unwrap();
     store(&mut other).get_list_state(&numbers("list")).unwrap();
-    assert!(matches!(OperatorListState::<u64>::default().get(&mut one), Err(StateError::Unbound)));
-    assert!(matches!(BroadcastState::<u32, u32>::default().get(&mut one, &1), Err(StateError::Unbound)));
-    assert!(matches!(list.add(&mut other, 1), Err(StateError::ForeignHandle)));
+    assert!(matches!(OperatorListState::<u64>::default().get(&mut one), Err(StateError::Unbound { .. })));
+    assert!(matches!(BroadcastState::<u32, u32>::default().get(&mut one, &1), Err(StateError::Unbound { .. })));
+    assert!(matches!(list.add(&mut other, 1), Err(StateError::ForeignHandle { .. })));
     for blank in ["", "  "] {
         let error = store(&mut one).get_list_state(&numbers(blank)).unwrap_err();
         assert!(matches!(error, StateError::BlankName { .. }), "{error}");
