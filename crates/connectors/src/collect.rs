@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use highwater_state_api::{Attempt, CheckpointId};
 use highwater_stream_api::{BoxedError, CommitError, Data, Sink, SinkContext, SinkStart, SinkWriter, Timestamp};
@@ -160,6 +161,10 @@ impl<T: Data> Sink for CollectSink<T> {
             committed.records.append(&mut records);
         }
         Ok(())
+    }
+
+    fn transaction_timeout(&self) -> Option<Duration> {
+        None // a transaction is in the checkpoint with all that belongs to it
     }
 
     fn abort_earlier_attempts(&self, _attempt: Attempt) -> Result<(), BoxedError> {

@@ -43,6 +43,7 @@ mod split_gate;
 mod storage_work;
 mod subtask;
 mod threads;
+mod transaction_timeout;
 
 pub use build::{AttemptEnvironment, BuiltSubtask, build_subtasks};
 pub use chain::{Chain, FrozenChain};

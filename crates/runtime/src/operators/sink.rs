@@ -1,5 +1,6 @@
 //! Sinks: the end of a chain, with two-phase commit.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ use crate::{TaskError, failpoint};
 
 /// Name of the list that holds the prepared transactions.
 pub(super) const TRANSACTIONS_STATE: &str = "_sink_transactions";
+/// How much of a transaction is told when it cannot be committed.
+const DESCRIPTION_CHARS_MAX: usize = 500;
 
 /// Writes records through a sink's writer and commits its transactions when their checkpoints are complete.
 pub struct SinkOperator<S: Sink> {
@@ -44,24 +47,26 @@ impl<S: Sink> SinkOperator<S> {
     fn commit(&mut self, now: Duration) -> Result<(), TaskError> {
         let Opened { cx, ledger, .. } = opened(&mut self.opened);
         let now = now_of(now);
-        while let Some((id, committed)) = commit_next(&*self.sink, cx, ledger, now) {
-            match committed {
-                Ok(()) => {
-                    ledger.committed(id);
-                }
-                Err(error) => {
-                    let is_retryable = matches!(error, CommitError::Retryable(_));
-                    if let CommitFailure::Fatal { .. } = ledger.failed(now, id, is_retryable) {
-                        return Err(TaskError::Commit { operator: cx.uid.to_string(), source: error });
-                    }
-                    tracing::warn!(
-                        operator = %cx.uid,
-                        subtask = cx.subtask,
-                        error = crate::error::chain_of(&error),
-                        "a commit failed and will be tried again"
-                    );
-                }
+        while let Some((id, transaction)) = ledger.next_commit(now) {
+            let Err(error) = commit_one(&*self.sink, cx, id, transaction) else {
+                ledger.committed(id);
+                continue;
+            };
+            // Before the ledger is told: it keeps the transaction, and it alone has it.
+            let transaction = description_of(transaction);
+            let is_retryable = !matches!(error, CommitError::Lost(_));
+            if let CommitFailure::Fatal { tries } = ledger.failed(now, id, is_retryable) {
+                let (operator, subtask, checkpoint) = (cx.uid.to_string(), cx.subtask, id.checkpoint);
+                return Err(TaskError::Commit { operator, subtask, transaction, checkpoint, tries, source: error });
             }
+            tracing::warn!(
+                operator = %cx.uid,
+                subtask = cx.subtask,
+                transaction,
+                checkpoint = %id.checkpoint,
+                error = crate::error::chain_of(&error),
+                "a commit failed and will be tried again"
+            );
         }
         Ok(())
     }
@@ -173,22 +178,28 @@ impl<S: Sink> Operator for SinkOperator<S> {
     }
 }
 
-/// Commits the next transaction that may be committed now, if there is one.
-fn commit_next<S: Sink>(
+fn commit_one<S: Sink>(
     sink: &S,
     cx: &OperatorContext,
-    ledger: &mut CommitLedger<S::Transaction>,
-    now: Now,
-) -> Option<(TransactionId, Result<(), CommitError>)> {
-    let (id, transaction) = ledger.next_commit(now)?;
+    id: TransactionId,
+    transaction: &S::Transaction,
+) -> Result<(), CommitError> {
     let (operator, subtask, checkpoint) = (&cx.uid, cx.subtask, id.checkpoint);
     tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committing");
     failpoint::hit(failpoint::DURING_COMMIT);
-    let committed = sink.commit(transaction);
-    if committed.is_ok() {
-        tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committed");
+    sink.commit(transaction)?;
+    tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committed");
+    Ok(())
+}
+
+/// A transaction for people, who find it in the target by this. One that carries its records with it may be long.
+fn description_of(transaction: &impl Debug) -> String {
+    let mut text = format!("{transaction:?}");
+    if let Some((end, _)) = text.char_indices().nth(DESCRIPTION_CHARS_MAX) {
+        text.truncate(end);
+        text.push('…');
     }
-    Some((id, committed))
+    text
 }
 
 fn now_of(now: Duration) -> Now {
