@@ -79,7 +79,7 @@ fn run(env: &StreamExecutionEnvironment, sink: &SetSink) -> Result<JobResult, Jo
     env.execute()
 }
 
-/// Contract: R314.
+/// Contract: R314, R316.
 #[test]
 fn and_is_committed_when_the_job_is_started_again() {
     let storage = storage();
@@ -110,6 +110,7 @@ fn and_is_committed_when_the_job_is_started_again() {
     assert_eq!(visible, (0..NUMBERS).collect::<Vec<u64>>());
 }
 
+/// Contract: R316.
 #[test]
 fn a_sink_whose_transactions_live_too_short_is_refused() {
     let needed = |env: &StreamExecutionEnvironment, timeout_ms| {
@@ -140,6 +141,7 @@ fn a_sink_whose_transactions_live_too_short_is_refused() {
     assert_eq!(needed(&without_interval, 1_000_000_000), Some(None));
 }
 
+/// Contract: R316.
 #[test]
 fn the_refusal_says_both_times_and_what_can_be_changed() {
     let env = environment("hurried", storage());

@@ -196,3 +196,24 @@ impl<T: Data> SinkWriter for CollectWriter<T> {
         Ok((!records.is_empty()).then_some(CollectTransaction { attempt, subtask, checkpoint, records }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use highwater_state_api::{JobName, OperatorUid};
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_starts_from_nothing_is_not_given_the_records_of_another_run() {
+        let sink = CollectSink::<u64>::default();
+        let (job, operator) = (JobName::new("job").unwrap(), OperatorUid::new("sink").unwrap());
+        let start = SinkStart { job: &job, operator: &operator, attempt: Attempt(1), restored: None };
+        sink.start(&start).unwrap();
+        let transaction =
+            CollectTransaction { attempt: Attempt(1), subtask: 0, checkpoint: CheckpointId(1), records: vec![7, 8] };
+        sink.commit(&transaction).unwrap();
+        let error = sink.start(&SinkStart { attempt: Attempt(9), ..start }).unwrap_err();
+        assert!(error.to_string().contains("already hold 2 records of another run"), "{error}");
+        sink.start(&SinkStart { restored: Some(CheckpointId(1)), ..start }).unwrap();
+    }
+}

@@ -193,6 +193,7 @@ fn a_target_that_fails_is_no_record_that_does() {
     }
 }
 
+/// Contract: R316, R318.
 #[test]
 fn a_transaction_that_is_lost_or_stays_unknown_ends_the_job_and_the_error_says_how_to_go_on() {
     for error in [|| CommitError::Lost("gone".into()), || CommitError::Unknown("gone".into())] {

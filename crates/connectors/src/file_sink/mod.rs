@@ -20,9 +20,6 @@ mod support_test;
 #[cfg(test)]
 mod writer_test;
 
-#[cfg(test)]
-pub(crate) use support_test::visible;
-
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -209,3 +209,7 @@ fn now_of(now: Duration) -> Now {
 fn opened<S: Sink>(opened: &mut Option<Opened<S>>) -> &mut Opened<S> {
     opened.as_mut().expect("an operator is opened before anything else is asked of it")
 }
+
+#[cfg(test)]
+#[path = "sink_test.rs"]
+mod sink_test;
