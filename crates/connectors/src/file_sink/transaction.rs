@@ -119,9 +119,7 @@ fn missing(directory: &Path, uncommitted: PathBuf, committed: PathBuf) -> Commit
     let owner_file = directory.join(OWNER_FILE);
     match owner_file.try_exists() {
         Ok(true) => lost(FileSinkError::Missing { uncommitted, committed }),
-        Ok(false) => {
-            CommitError::Unknown(FileSinkError::NotOurs { directory: directory.to_owned(), owner_file }.into())
-        }
+        Ok(false) => retryable(FileSinkError::NotOurs { directory: directory.to_owned(), owner_file }),
         Err(error) => retryable(FileSinkError::io("read", owner_file)(error)),
     }
 }
