@@ -44,14 +44,14 @@ pub enum TaskError {
         /// The subtask that was to commit it.
         subtask: u32,
         /// The transaction: how it shows itself with `Debug`, cut where that is long.
-        transaction: String,
+        transaction: Box<str>,
         /// The checkpoint that it belongs to.
         checkpoint: CheckpointId,
         /// How often it was tried in this attempt.
         tries: u32,
         /// The cause.
         #[source]
-        source: CommitError,
+        source: Box<CommitError>,
     },
     /// Records in flight could not be encoded or decoded.
     #[error("records in flight: {0}")]
@@ -82,9 +82,9 @@ impl TaskError {
         match self {
             Self::State { source, .. } => is_mistake(source),
             Self::User { source, .. } => source.downcast_ref().is_some_and(is_mistake),
-            Self::Commit { source: CommitError::Unknown(_) | CommitError::Lost(_), .. }
-            | Self::OtherRecordType { .. } => true,
-            Self::Commit { source: CommitError::Retryable(_), .. } | Self::InFlight(_) | Self::Panic { .. } => false,
+            Self::Commit { source, .. } => !matches!(**source, CommitError::Retryable(_)),
+            Self::OtherRecordType { .. } => true,
+            Self::InFlight(_) | Self::Panic { .. } => false,
         }
     }
 

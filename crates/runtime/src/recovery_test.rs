@@ -177,9 +177,15 @@ fn a_job_that_gets_on_is_under_no_suspicion() {
 }
 
 fn uncommitted(source: CommitError) -> Failure {
-    let (operator, transaction) = ("sink".to_owned(), "part-1".to_owned());
-    let source =
-        TaskError::Commit { operator, subtask: 1, transaction, checkpoint: CheckpointId(7), tries: 10, source };
+    let (operator, transaction) = ("sink".to_owned(), "part-1".into());
+    let source = TaskError::Commit {
+        operator,
+        subtask: 1,
+        transaction,
+        checkpoint: CheckpointId(7),
+        tries: 10,
+        source: source.into(),
+    };
     Failure::Task { task: "sum -> sink".to_owned(), source }
 }
 

@@ -23,7 +23,7 @@ pub(super) trait AnyWriter {
 }
 
 /// Makes a record from a text.
-type ToRecord<S> = Arc<dyn Fn(&str) -> <S as Sink>::In + Send + Sync>;
+pub(super) type ToRecord<S> = Arc<dyn Fn(&str) -> <S as Sink>::In + Send + Sync>;
 
 pub(super) struct Erased<S: Sink> {
     pub(super) sink: S,

@@ -28,7 +28,7 @@ pub use restores::*;
 pub use visibility::*;
 
 use crate::trial::{self, Trial};
-use erased::{AnySink, Erased};
+use erased::{AnySink, Erased, ToRecord};
 
 /// Runs every case on a sink, one after the other, and tells how each ended: for tables and tools. Tests are made by
 /// [`transactional_sink_conformance!`](crate::transactional_sink_conformance).
@@ -74,7 +74,7 @@ impl SinkUnderTest {
         record: impl Fn(&str) -> S::In + Send + Sync + 'static,
         visible: impl Fn() -> Vec<String> + 'static,
     ) -> Self {
-        let record: Arc<dyn Fn(&str) -> S::In + Send + Sync> = Arc::new(record);
+        let record: ToRecord<S> = Arc::new(record);
         let open = move || -> Box<dyn AnySink> { Box::new(Erased { sink: open(), record: record.clone() }) };
         Self { open: Box::new(open), visible: Box::new(visible), uncommitted: None, set_outage: None, kept: None }
     }

@@ -57,7 +57,8 @@ impl<S: Sink> SinkOperator<S> {
             let is_retryable = !matches!(error, CommitError::Lost(_));
             if let CommitFailure::Fatal { tries } = ledger.failed(now, id, is_retryable) {
                 let (operator, subtask, checkpoint) = (cx.uid.to_string(), cx.subtask, id.checkpoint);
-                return Err(TaskError::Commit { operator, subtask, transaction, checkpoint, tries, source: error });
+                let (transaction, source) = (transaction.into(), error.into());
+                return Err(TaskError::Commit { operator, subtask, transaction, checkpoint, tries, source });
             }
             tracing::warn!(
                 operator = %cx.uid,
