@@ -1,6 +1,6 @@
 //! The contract of a sink with two-phase commit, one function a behaviour.
 //!
-//! The cases drive the sink themselves, in the order that is written down at [`Sink`](highwater_stream_api::Sink), over
+//! The cases drive the sink themselves, in the order that is written down at [`Sink`], over
 //! attempts that are killed or stopped at every step. Transactions always go through their bytes, as they do in a job.
 
 #![expect(clippy::unwrap_used, reason = "a case is a test: it panics where the contract is broken")]
