@@ -1,4 +1,4 @@
-//! Which case of the conformance suites holds for which backend and storage, and which wrong ones the cases catch.
+//! Which case of the conformance suites holds for which backend, storage and sink, and which wrong ones the cases catch.
 //!
 //! ```text
 //! cargo run --release --example conformance
@@ -14,17 +14,21 @@ mod backend;
 mod table;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
 use backend::BTreeStateBackend;
+use highwater::connectors::{CollectSink, CollectedRecords, FileSink};
 use highwater::{FileSystemCheckpointStorage, FsStateBackend, MemoryCheckpointStorage, MemoryStateBackend};
 use highwater_conformance::keyed::{self, BackendUnderTest};
+use highwater_conformance::sink::{self, SinkUnderTest};
 use highwater_conformance::storage::{self, StorageUnderTest};
-use highwater_conformance::wrong::{Cases, hunt_backends, hunt_storages};
-use highwater_conformance::{Faults, FaultyStorage, ReferenceBackend, ReferenceDisk, ReferenceStorage};
+use highwater_conformance::wrong::{Cases, hunt_backends, hunt_sinks, hunt_storages};
+use highwater_conformance::{
+    Faults, FaultyStorage, ReferenceBackend, ReferenceDisk, ReferenceSink, ReferenceStorage, ReferenceTarget,
+};
 use table::{Column, Hunts, Table};
 
 fn main() -> Result<ExitCode> {
@@ -49,12 +53,22 @@ fn main() -> Result<ExitCode> {
             Column::of("reference", storage::run_all(&reference)),
         ],
     };
+    let sinks = Table {
+        title: "sinks",
+        columns: vec![
+            Column::of("file", sink::run_all(&file_sink)),
+            Column::of("collect", sink::run_all(&collect_sink)),
+            Column::of("reference", sink::run_all(&reference_sink)),
+        ],
+    };
     let wrong_backends = Hunts { title: "wrong backends", hunts: hunt_backends(Cases::All) };
     let wrong_storages = Hunts { title: "wrong storages", hunts: hunt_storages(Cases::All) };
+    let wrong_sinks = Hunts { title: "wrong sinks", hunts: hunt_sinks(Cases::All) };
 
     println!("built for {}\n", if cfg!(debug_assertions) { "development" } else { "release" });
-    print!("{backends}\n{storages}\n{wrong_backends}\n{wrong_storages}");
-    let is_ok = backends.is_ok() && storages.is_ok() && wrong_backends.is_ok() && wrong_storages.is_ok();
+    print!("{backends}\n{storages}\n{sinks}\n{wrong_backends}\n{wrong_storages}\n{wrong_sinks}");
+    let is_ok = [&backends, &storages, &sinks].into_iter().all(Table::is_ok)
+        && [&wrong_backends, &wrong_storages, &wrong_sinks].into_iter().all(Hunts::is_ok);
     Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -86,4 +100,45 @@ fn reference() -> StorageUnderTest {
     let set_outage = faults.clone();
     StorageUnderTest::reopened_by(move || FaultyStorage::new(Arc::new(ReferenceStorage::on(&disk)), faults.clone()))
         .with_outage(move |lasts| set_outage.set_outage(lasts))
+}
+
+/// Files in a directory of their own, which is gone during an outage.
+fn file_sink() -> SinkUnderTest {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let (out, gone) = (folder.path().join("out"), folder.path().join("gone"));
+    let (visible, uncommitted, taken) = (out.clone(), out.clone(), out.clone());
+    SinkUnderTest::new(move || FileSink::lines::<String>(&out), move || lines_of(&names(&visible, "part-")))
+        .with_uncommitted(move || names(&uncommitted, ".part-").len())
+        .with_outage(move |lasts| {
+            let (from, to) = if lasts { (&taken, &gone) } else { (&gone, &taken) };
+            fs::rename(from, to).expect("a folder of our own can be renamed");
+        })
+        .keeping(folder)
+}
+
+fn names(folder: &Path, beginning: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the sink has made its directory");
+    let paths = entries.map(|entry| entry.expect("a folder of our own can be read").path());
+    let begins = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(beginning));
+    paths.filter(begins).collect()
+}
+
+fn lines_of(files: &[PathBuf]) -> Vec<String> {
+    let texts = files.iter().map(|file| fs::read_to_string(file).expect("what is committed can be read"));
+    texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+/// Its target is its own memory, which never fails, and it leaves nothing behind.
+fn collect_sink() -> SinkUnderTest {
+    let records = CollectedRecords::<String>::default();
+    let visible = records.clone();
+    SinkUnderTest::new(move || CollectSink::new(records.clone()), move || visible.to_vec())
+}
+
+fn reference_sink() -> SinkUnderTest {
+    let target = ReferenceTarget::default();
+    let (visible, uncommitted, outage) = (target.clone(), target.clone(), target.clone());
+    SinkUnderTest::new(move || ReferenceSink::on(&target), move || visible.visible())
+        .with_uncommitted(move || uncommitted.uncommitted())
+        .with_outage(move |lasts| outage.set_outage(lasts))
 }

@@ -17,6 +17,7 @@ mod a_job_fences_the_one_before;
 mod a_job_goes_on_in_every_directory;
 mod a_job_restarts_by_its_strategy;
 mod a_job_that_cannot_run_is_refused;
+mod a_lost_transaction_stops_the_job;
 mod a_record_that_always_fails_is_named;
 mod a_restore_reads_what_it_needs;
 mod a_restored_job_keeps_its_event_time;

@@ -1,5 +1,5 @@
-//! `cargo xtask conformance`: which backend and storage keeps which part of the contract, and which wrong ones are
-//! caught; with `--packaged`, that the suites can be used from outside the workspace.
+//! `cargo xtask conformance`: which backend, storage and sink keeps which part of the contract, and which wrong ones
+//! are caught; with `--packaged`, that the suites can be used from outside the workspace.
 
 mod packaged;
 
@@ -10,7 +10,7 @@ use anyhow::Result;
 use crate::Command;
 use crate::cargo::{announce, cargo, run};
 
-/// Run the conformance suites on every backend and storage, and on the wrong ones, and print what holds
+/// Run the conformance suites on every backend, storage and sink, and on the wrong ones, and print what holds
 #[derive(clap::Args)]
 pub(crate) struct Conformance {
     /// Only built for development, not for release too

@@ -1,10 +1,11 @@
-//! What it means to be a backend or a storage, as tests anyone can run on theirs.
+//! What it means to be a backend, a storage or a sink, as tests anyone can run on theirs.
 //!
 //! * [`backend_conformance!`] runs every case of [`keyed`] on a state backend.
 //! * [`storage_conformance!`] runs every case of [`storage`] on a checkpoint storage.
+//! * [`transactional_sink_conformance!`] runs every case of [`sink`] on a sink with two-phase commit.
 //! * [`FaultyStorage`] and [`FaultyBackend`] fail on command, [`RecordingStorage`] tells what was asked of a storage.
-//! * [`ReferenceBackend`] and [`ReferenceStorage`] are the shortest right ones; [`wrong`] has many that are not, and
-//!   names the case that catches each.
+//! * [`ReferenceBackend`], [`ReferenceStorage`] and [`ReferenceSink`] are the shortest right ones; [`wrong`] has many that
+//!   are not, and names the case that catches each.
 //!
 //! A case is a plain function with a sentence for a name; it panics when the sentence is not true. Each suite has one
 //! list of its cases, from which the macro makes one `#[test]` each.
@@ -53,6 +54,27 @@
 //!
 //! The macro takes the same function: `backend_conformance!(backend)`. Storages are handed over in the same way, as a
 //! [`StorageUnderTest`](storage::StorageUnderTest).
+//!
+//! # For authors of sinks
+//!
+//! The same with `highwater-stream-api`. What is handed over makes a new sink for the same target at each call, as a
+//! restarted process would, and says what a reader of the target sees. An outage of the target, and a count of what is
+//! left behind, make the last cases possible:
+//!
+//! ```
+//! use highwater_conformance::sink::SinkUnderTest;
+//! use highwater_conformance::{ReferenceSink, ReferenceTarget, transactional_sink_conformance};
+//!
+//! fn sink() -> SinkUnderTest {
+//!     let target = ReferenceTarget::default(); // an empty directory, a topic of its own, …
+//!     let (visible, uncommitted, outage) = (target.clone(), target.clone(), target.clone());
+//!     SinkUnderTest::new(move || ReferenceSink::on(&target), move || visible.visible())
+//!         .with_uncommitted(move || uncommitted.uncommitted())
+//!         .with_outage(move |lasts| outage.set_outage(lasts))
+//! }
+//!
+//! transactional_sink_conformance!(sink);
+//! ```
 
 mod faulty_backend;
 mod faulty_storage;
@@ -60,7 +82,9 @@ pub mod keyed;
 mod operation;
 mod recording;
 mod reference;
+mod reference_sink;
 mod reference_storage;
+pub mod sink;
 pub mod storage;
 mod threads;
 mod trial;
@@ -71,5 +95,6 @@ pub use faulty_storage::{Fault, Faults, FaultyStorage, When};
 pub use operation::Operation;
 pub use recording::{RecordedCall, Recording, RecordingStorage};
 pub use reference::ReferenceBackend;
+pub use reference_sink::{ReferenceSink, ReferenceTarget, ReferenceTransaction, ReferenceWriter};
 pub use reference_storage::{ReferenceDisk, ReferenceStorage};
 pub use trial::{Trial, Verdict};

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use highwater_state_api::{Attempt, CheckpointId};
 use highwater_stream_api::{BoxedError, CommitError, Data, Sink, SinkContext, SinkStart, SinkWriter, Timestamp};
@@ -162,6 +163,10 @@ impl<T: Data> Sink for CollectSink<T> {
         Ok(())
     }
 
+    fn transaction_timeout(&self) -> Option<Duration> {
+        None // a transaction is in the checkpoint with all that belongs to it
+    }
+
     fn abort_earlier_attempts(&self, _attempt: Attempt) -> Result<(), BoxedError> {
         Ok(()) // what was not committed went with its writer
     }
@@ -189,5 +194,26 @@ impl<T: Data> SinkWriter for CollectWriter<T> {
         let records = std::mem::take(&mut self.records);
         let Self { attempt, subtask, .. } = *self;
         Ok((!records.is_empty()).then_some(CollectTransaction { attempt, subtask, checkpoint, records }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_state_api::{JobName, OperatorUid};
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_starts_from_nothing_is_not_given_the_records_of_another_run() {
+        let sink = CollectSink::<u64>::default();
+        let (job, operator) = (JobName::new("job").unwrap(), OperatorUid::new("sink").unwrap());
+        let start = SinkStart { job: &job, operator: &operator, attempt: Attempt(1), restored: None };
+        sink.start(&start).unwrap();
+        let transaction =
+            CollectTransaction { attempt: Attempt(1), subtask: 0, checkpoint: CheckpointId(1), records: vec![7, 8] };
+        sink.commit(&transaction).unwrap();
+        let error = sink.start(&SinkStart { attempt: Attempt(9), ..start }).unwrap_err();
+        assert!(error.to_string().contains("already hold 2 records of another run"), "{error}");
+        sink.start(&SinkStart { restored: Some(CheckpointId(1)), ..start }).unwrap();
     }
 }

@@ -17,8 +17,6 @@ mod split_queue;
 mod throttle;
 
 #[cfg(test)]
-mod sink_cases_test;
-#[cfg(test)]
 mod support_test;
 #[cfg(test)]
 mod throttle_test;

@@ -17,7 +17,7 @@ use crate::job::{JobHandle, JobOutcome, JobResult, Owner, StatusBoard};
 use crate::plan::JobConfig;
 use crate::recovery::{Failure, Recovery};
 use crate::restart_choice::{self, RestartSettings};
-use crate::{JobError, backend_choice, checkpoint_config, failpoint, options, threads};
+use crate::{JobError, backend_choice, checkpoint_config, failpoint, options, threads, transaction_timeout};
 
 /// Threads that wait for storage at most.
 const IO_THREADS_MAX: usize = 8;
@@ -63,6 +63,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
     let BackendPairing { state_backend, checkpoint_storage } = backend_choice::choose(&config)?;
     let checkpoints = checkpoint_config::choose(&config)?;
     let restart = restart_choice::choose(&config, checkpoints.interval.is_some())?;
+    transaction_timeout::check(&graph, &checkpoints, restart.strategy)?;
     let board = Arc::new(StatusBoard::default());
     let job = Job {
         name: JobName::new(&config.name).map_err(|error| JobError::Invalid(error.to_string()))?,

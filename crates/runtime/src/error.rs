@@ -1,6 +1,7 @@
 //! What can go wrong in a task and in a job.
 
 use std::fmt;
+use std::time::Duration;
 
 use highwater_checkpoint::{AttemptFailure, RestartStrategy};
 use highwater_state_api::{BoxedError, CheckpointId, ConfigError, OperatorUid, StateError, StorageError};
@@ -30,14 +31,27 @@ pub enum TaskError {
         #[source]
         source: Box<StateError>,
     },
-    /// A prepared transaction could not be committed.
-    #[error("operator {operator:?} could not commit a transaction")]
+    /// A prepared transaction could not be committed. It stays in the snapshots, and is committed first when the job is
+    /// started again. The text says what can be done when the target does not know it or has lost it.
+    #[error(
+        "subtask {subtask} of operator {operator:?} could not commit transaction {transaction} of checkpoint {checkpoint} \
+         in {tries} tries{}",
+        what_to_do(source)
+    )]
     Commit {
-        /// The operator's uid.
+        /// The uid of the sink.
         operator: String,
+        /// The subtask that was to commit it.
+        subtask: u32,
+        /// The transaction: how it shows itself with `Debug`, cut where that is long.
+        transaction: Box<str>,
+        /// The checkpoint that it belongs to.
+        checkpoint: CheckpointId,
+        /// How often it was tried in this attempt.
+        tries: u32,
         /// The cause.
         #[source]
-        source: CommitError,
+        source: Box<CommitError>,
     },
     /// Records in flight could not be encoded or decoded.
     #[error("records in flight: {0}")]
@@ -86,8 +100,9 @@ impl TaskError {
         match self {
             Self::State { source, .. } => is_mistake(source),
             Self::User { source, .. } => source.downcast_ref().is_some_and(is_mistake),
-            Self::Commit { source: CommitError::Lost(_), .. } | Self::OtherRecordType { .. } => true,
-            Self::Commit { .. } | Self::InFlight(_) | Self::Panic { .. } => false,
+            Self::Commit { source, .. } => !matches!(**source, CommitError::Retryable(_)),
+            Self::OtherRecordType { .. } => true,
+            Self::InFlight(_) | Self::Panic { .. } => false,
         }
     }
 
@@ -108,6 +123,25 @@ impl TaskError {
 
     pub(crate) fn state(operator: &OperatorUid) -> impl FnOnce(StateError) -> Self {
         move |source| Self::State { operator: operator.to_string(), source: Box::new(source) }
+    }
+}
+
+/// What the owner of a job can do about a transaction that stops it.
+fn what_to_do(error: &CommitError) -> &'static str {
+    match error {
+        CommitError::Retryable(_) => "",
+        CommitError::Unknown(_) => {
+            "; the job has stopped, and the transaction stays in its checkpoints. Look into the target of the sink whether \
+             the transaction is there. If the target can tell by now, start the job again: it commits the transaction first. \
+             If not, bring about by hand what the transaction was to do, unless it is there, and let `commit` of the sink \
+             return `Ok` for this transaction when the job is started again"
+        }
+        CommitError::Lost(_) => {
+            "; the job has stopped, and the transaction stays in its checkpoints. Look into the target of the sink what has \
+             become of the transaction. If it can be put back, do so and start the job again: it commits the transaction \
+             first. If not, its records have to be brought in by hand or given up: then let `commit` of the sink return \
+             `Ok` for this transaction when the job is started again"
+        }
     }
 }
 
@@ -172,6 +206,26 @@ pub enum JobError {
         /// The cause.
         #[source]
         source: BoxedError,
+    },
+    /// The transactions of a sink may be over before they can be committed. Nothing was started.
+    #[error(
+        "the transactions of sink {operator:?} are over after {} ms, and with one restart it may take {} before they are \
+         committed, {explanation}: make the transaction timeout of the sink longer, or the checkpoint interval \
+         (`enable_checkpointing`), the checkpoint timeout (`set_checkpoint_timeout`) or the delays of the restart strategy \
+         (`set_restart_strategy`, `restart-strategy.*`) shorter",
+        timeout.as_millis(),
+        needed.map_or("any time".to_owned(), |needed| format!("{} ms", needed.as_millis()))
+    )]
+    TransactionTimeout {
+        /// The uid of the sink.
+        operator: String,
+        /// For how long the sink says that its target keeps transactions.
+        timeout: Duration,
+        /// For how long they may have to be kept; `None` without checkpoints at an interval, when it is until the end of
+        /// the input, whenever that is.
+        needed: Option<Duration>,
+        /// How that adds up.
+        explanation: String,
     },
     /// A task failed. Alone, not as the cause of another: another attempt would only have repeated it.
     #[error("task {task} failed ({restarts} restarts before)")]

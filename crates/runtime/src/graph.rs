@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use highwater_checkpoint::{OperatorPlan, OperatorTarget, TaskPlan};
@@ -213,10 +214,17 @@ where
 pub trait AnySink: Send + Sync {
     /// See [`Sink::start`].
     fn start(&self, start: &SinkStart<'_>) -> Result<(), BoxedError>;
+
+    /// See [`Sink::transaction_timeout`].
+    fn transaction_timeout(&self) -> Option<Duration>;
 }
 
 impl<S: Sink> AnySink for S {
     fn start(&self, start: &SinkStart<'_>) -> Result<(), BoxedError> {
         Sink::start(self, start)
+    }
+
+    fn transaction_timeout(&self) -> Option<Duration> {
+        Sink::transaction_timeout(self)
     }
 }

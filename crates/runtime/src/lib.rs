@@ -45,6 +45,7 @@ mod split_gate;
 mod storage_work;
 mod subtask;
 mod threads;
+mod transaction_timeout;
 mod yaml_configuration;
 
 pub use build::{AttemptEnvironment, BuiltSubtask, build_subtasks};

@@ -58,6 +58,10 @@ impl Recovery {
             Failure::Task { task, source } if source.is_permanent() => {
                 (JobError::Task { task, restarts, source }, false)
             }
+            // The target of a sink says nothing about records, as the storage does not.
+            Failure::Task { task, source: source @ TaskError::Commit { .. } } => {
+                (JobError::Task { task, restarts, source }, true)
+            }
             Failure::Task { task, source } => {
                 let suspected = self.suspect(job, board, &task, &source);
                 if let Some(PoisonRecord { operator, checkpoint, failures, .. }) = suspected

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use highwater_checkpoint::{CheckpointFailureReason, RestartStrategy};
 use highwater_state_api::{CheckpointId, ObjectPath, StateError, StorageError};
+use highwater_stream_api::CommitError;
 
 use super::*;
 
@@ -177,4 +178,41 @@ fn a_job_that_gets_on_is_under_no_suspicion() {
     assert_eq!(job.suspected().and_then(|record| record.checkpoint), Some(CheckpointId(8)));
     job.fail(user_error("another")).unwrap();
     assert_eq!(job.suspected(), None);
+}
+
+fn uncommitted(source: CommitError) -> Failure {
+    let (operator, transaction) = ("sink".to_owned(), "part-1".into());
+    let source = TaskError::Commit {
+        operator,
+        subtask: 1,
+        transaction,
+        checkpoint: CheckpointId(7),
+        tries: 10,
+        source: source.into(),
+    };
+    Failure::Task { task: "sum -> sink".to_owned(), source }
+}
+
+/// Contract: R318.
+#[test]
+fn a_target_that_fails_is_no_record_that_does() {
+    let mut job = Job::new(ALWAYS, PoisonRecordAction::Fail);
+    for _ in 0..10 {
+        assert!(job.fail(uncommitted(CommitError::Retryable("no answer".into()))).is_ok());
+        assert_eq!(job.suspected(), None);
+    }
+}
+
+/// Contract: R316, R318.
+#[test]
+fn a_transaction_that_is_lost_or_stays_unknown_ends_the_job_and_the_error_says_how_to_go_on() {
+    for error in [|| CommitError::Lost("gone".into()), || CommitError::Unknown("gone".into())] {
+        let error = Job::new(ALWAYS, PoisonRecordAction::Report).fail(uncommitted(error())).unwrap_err();
+        let text = chain_of(&error);
+        for part in
+            ["subtask 1 of operator \"sink\"", "part-1", "checkpoint 7", "10 tries", "start the job again", "gone"]
+        {
+            assert!(text.contains(part), "{part:?} is not in {text}");
+        }
+    }
 }

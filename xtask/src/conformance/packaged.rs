@@ -1,4 +1,4 @@
-//! The suites from outside: a crate that has nothing but the files of two packages runs them on a backend of its own.
+//! The suites from outside: a crate that has nothing but the files of three packages runs them on a backend of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
 use crate::cargo::{cargo, describe, program, root, run};
 
-/// What a backend author depends on.
-const PACKAGES: &[&str] = &["highwater-state-api", "highwater-conformance"];
+/// What an author of a backend or a sink depends on.
+const PACKAGES: &[&str] = &["highwater-state-api", "highwater-stream-api", "highwater-conformance"];
 
 /// The backend of the crate outside: the reference is a file to begin a backend of one's own with, so it has to work
 /// where it is copied to.
@@ -30,7 +30,7 @@ highwater-state-api = { path = "../highwater-state-api" }
 highwater-conformance = { path = "../highwater-conformance" }
 "#;
 
-const TEST: &str = r#"//! The suites on a backend of this crate and on a storage.
+const TEST: &str = r#"//! The suites on a backend of this crate, on a storage and on a sink.
 
 mod backend {
     highwater_conformance::backend_conformance!(backend_from_outside::ReferenceBackend::default);
@@ -51,6 +51,17 @@ mod storage {
     highwater_conformance::storage_conformance!(|| {
         let disk = ReferenceDisk::default();
         StorageUnderTest::reopened_by(move || ReferenceStorage::on(&disk))
+    });
+}
+
+mod sink {
+    use highwater_conformance::sink::SinkUnderTest;
+    use highwater_conformance::{ReferenceSink, ReferenceTarget};
+
+    highwater_conformance::transactional_sink_conformance!(|| {
+        let target = ReferenceTarget::default();
+        let visible = target.clone();
+        SinkUnderTest::new(move || ReferenceSink::on(&target), move || visible.visible())
     });
 }
 "#;

@@ -49,6 +49,16 @@ impl RestartStrategy {
             Self::ExponentialDelay(_) => "exponential-delay",
         }
     }
+
+    /// The longest delay that there can be before a restart, in milliseconds; 0 where there is none.
+    pub fn delay_ms_max(&self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::FixedDelay { delay_ms, .. } | Self::FailureRate { delay_ms, .. } => *delay_ms,
+            // Jitter stays within the bounds.
+            Self::ExponentialDelay(parameters) => parameters.max_backoff_ms.max(parameters.initial_backoff_ms),
+        }
+    }
 }
 
 impl From<ExponentialDelay> for RestartStrategy {
@@ -193,6 +203,23 @@ mod tests {
         let mut restarter = Restarter::new(RestartStrategy::FixedDelay { attempts: u32::MAX, delay_ms: u64::MAX });
         restarter.restarts = u32::MAX;
         assert_eq!(decide(&mut restarter, 1), RestartDecision::Restart { at_ms: u64::MAX });
+    }
+
+    #[test]
+    fn no_delay_is_longer_than_the_longest() {
+        let exponential = ExponentialDelay { jitter_factor: 1.0, ..ExponentialDelay::default() };
+        for strategy in [RestartStrategy::FixedDelay { attempts: 90, delay_ms: 70 }, exponential.into()] {
+            let mut restarter = Restarter::new(strategy);
+            let (mut now_ms, mut longest_ms) = (0, 0);
+            for _ in 0..50 {
+                let now = Now { monotonic_ms: now_ms, wall_clock_ms: 0 };
+                let RestartDecision::Restart { at_ms } = restarter.on_failure(now, u64::MAX) else { panic!() };
+                longest_ms = longest_ms.max(at_ms - now_ms);
+                now_ms = at_ms;
+            }
+            assert_eq!(longest_ms, strategy.delay_ms_max());
+        }
+        assert_eq!(RestartStrategy::None.delay_ms_max(), 0);
     }
 
     #[test]

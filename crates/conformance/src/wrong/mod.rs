@@ -1,4 +1,4 @@
-//! Deliberately wrong backends and storages: a suite that nothing fails proves nothing.
+//! Deliberately wrong backends, storages and sinks: a suite that nothing fails proves nothing.
 //!
 //! Each is a right one with one named defect, and each defect names the case that is meant to catch it. The tests of
 //! this crate see to it that it does, and `cargo xtask conformance` shows what else catches it. When you find
@@ -6,15 +6,17 @@
 
 mod backend;
 mod frozen;
+mod sink;
 mod storage;
 mod tables;
 mod upload;
 
 pub use backend::{BackendDefect, WrongBackend};
+pub use sink::{SinkDefect, WrongSink, WrongWriter};
 pub use storage::{StorageDefect, WrongStorage};
 
 use crate::threads::on_all_cores;
-use crate::{Trial, keyed, storage as storage_suite};
+use crate::{Trial, keyed, sink as sink_suite, storage as storage_suite};
 
 /// How something with a defect fared in its suite.
 #[derive(Debug, Clone)]
@@ -75,6 +77,16 @@ pub fn hunt_storages(cases: Cases) -> Vec<Hunt> {
         trials: storage_suite::run(&|| WrongStorage::under_test(defect), |case| {
             cases.include(case, defect.caught_by())
         }),
+    })
+}
+
+/// Runs cases on every wrong sink, in the order of [`SinkDefect::ALL`].
+pub fn hunt_sinks(cases: Cases) -> Vec<Hunt> {
+    on_all_cores(SinkDefect::ALL, |&defect| Hunt {
+        defect: format!("{defect:?}"),
+        sentence: defect.sentence(),
+        caught_by: defect.caught_by(),
+        trials: sink_suite::run(&|| WrongSink::under_test(defect), |case| cases.include(case, defect.caught_by())),
     })
 }
 

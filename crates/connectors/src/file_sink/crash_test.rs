@@ -6,7 +6,7 @@ use highwater_state_api::{Attempt, CheckpointId};
 use highwater_stream_api::{CommitError, Sink, SinkWriter};
 
 use super::FileSinkError;
-use super::support_test::{Fixture, lost, sink_error, write};
+use super::support_test::{Fixture, lost, sink_error, visible, write};
 
 #[test]
 fn a_crash_while_writing_leaves_a_hidden_file_that_the_next_attempt_removes() {
@@ -167,11 +167,33 @@ fn an_operating_error_may_be_tried_again() {
 }
 
 #[test]
+fn a_directory_that_is_away_says_nothing_about_what_is_in_it() {
+    let fixture = Fixture::new();
+    let prepared = fixture.prepared(1, &["a"]);
+    let aside = fixture.out.with_file_name("aside");
+    fs::rename(&fixture.out, &aside).unwrap();
+    let is_retryable = || match fixture.sink.commit(&prepared) {
+        Err(CommitError::Retryable(error)) => {
+            assert!(matches!(sink_error(error), FileSinkError::NotOurs { directory, .. } if directory == fixture.out));
+        }
+        other => panic!("{other:?}"),
+    };
+    is_retryable();
+    // The place where it is mounted.
+    fs::create_dir(&fixture.out).unwrap();
+    is_retryable();
+    fs::remove_dir(&fixture.out).unwrap();
+    fs::rename(&aside, &fixture.out).unwrap();
+    fixture.sink.commit(&prepared).unwrap();
+    assert_eq!(fixture.visible(), ["a"]);
+}
+
+#[test]
 fn a_directory_that_was_moved_is_committed_to_where_it_is() {
     let fixture = Fixture::new();
     let prepared = fixture.prepared(1, &["a"]);
     let moved = fixture.out.with_file_name("moved");
     fs::rename(&fixture.out, &moved).unwrap();
     super::FileSink::lines::<String>(&moved).commit(&prepared).unwrap();
-    assert_eq!(super::visible(&moved), ["a"]);
+    assert_eq!(visible(&moved), ["a"]);
 }

@@ -20,11 +20,9 @@ mod support_test;
 #[cfg(test)]
 mod writer_test;
 
-#[cfg(test)]
-pub(crate) use support_test::visible;
-
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use highwater_state_api::Attempt;
 use highwater_stream_api::{BoxedError, CommitError, Data, Sink, SinkContext, SinkStart};
@@ -92,6 +90,10 @@ impl<F: RowFormat> Sink for FileSink<F> {
 
     fn commit(&self, transaction: &FileTransaction) -> Result<(), CommitError> {
         transaction.commit(&self.directory)
+    }
+
+    fn transaction_timeout(&self) -> Option<Duration> {
+        None // files stay
     }
 
     fn abort_earlier_attempts(&self, attempt: Attempt) -> Result<(), BoxedError> {

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::{FileSink, FileSinkError, FileSinkWriter, FileTransaction, Lines};
 
 /// The lines of the files that are not hidden, sorted.
-pub(crate) fn visible(directory: &Path) -> Vec<String> {
+pub(super) fn visible(directory: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     for name in names(directory).iter().filter(|name| !name.starts_with('.')) {
         lines.extend(fs::read_to_string(directory.join(name)).unwrap().lines().map(str::to_owned));

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use highwater_state_api::Checksum;
 use highwater_stream_api::CommitError;
 use serde::{Deserialize, Serialize};
 
+use super::directory::OWNER_FILE;
 use super::flush::{measure, sync_directory};
 use super::{FileSinkError, PartName};
 
@@ -50,14 +51,14 @@ impl FileTransaction {
         let committed = self.part.committed_path(directory);
         if !self.is_prepared_file(&committed)? {
             if !self.is_prepared_file(&uncommitted)? {
-                return Err(lost(FileSinkError::Missing { uncommitted, committed }));
+                return Err(missing(directory, uncommitted, committed));
             }
             match link_or_rename(&uncommitted, &committed) {
                 Ok(()) => {}
                 // Someone else commits it at the same time, or a foreign file has taken the name meanwhile.
                 Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
                     if !self.is_prepared_file(&committed)? {
-                        return Err(lost(FileSinkError::Missing { uncommitted, committed }));
+                        return Err(missing(directory, uncommitted, committed));
                     }
                 }
                 Err(error) => return Err(retryable(FileSinkError::io("commit", &committed)(error))),
@@ -109,6 +110,17 @@ fn link_or_rename(from: &Path, to: &Path) -> io::Result<()> {
             fs::rename(from, to)
         }
         result => result,
+    }
+}
+
+/// Neither file is there. Where the owner file is not there either, another directory is in the place of ours, because it
+/// is not mounted for instance, and says nothing about what is in ours.
+fn missing(directory: &Path, uncommitted: PathBuf, committed: PathBuf) -> CommitError {
+    let owner_file = directory.join(OWNER_FILE);
+    match owner_file.try_exists() {
+        Ok(true) => lost(FileSinkError::Missing { uncommitted, committed }),
+        Ok(false) => retryable(FileSinkError::NotOurs { directory: directory.to_owned(), owner_file }),
+        Err(error) => retryable(FileSinkError::io("read", owner_file)(error)),
     }
 }
 

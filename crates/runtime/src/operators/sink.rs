@@ -1,5 +1,6 @@
 //! Sinks: the end of a chain, with two-phase commit.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,9 @@ use crate::batch::AnyBatch;
 use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
 use crate::{TaskError, failpoint};
+
+/// How much of a transaction is told when it cannot be committed.
+const DESCRIPTION_CHARS_MAX: usize = 500;
 
 /// Writes records through a sink's writer and commits its transactions when their checkpoints are complete.
 pub struct SinkOperator<S: Sink> {
@@ -41,24 +45,27 @@ impl<S: Sink> SinkOperator<S> {
     fn commit(&mut self, now: Duration) -> Result<(), TaskError> {
         let Opened { cx, ledger, .. } = opened(&mut self.opened);
         let now = now_of(now);
-        while let Some((id, committed)) = commit_next(&*self.sink, cx, ledger, now) {
-            match committed {
-                Ok(()) => {
-                    ledger.committed(id);
-                }
-                Err(error) => {
-                    let is_retryable = matches!(error, CommitError::Retryable(_));
-                    if let CommitFailure::Fatal { .. } = ledger.failed(now, id, is_retryable) {
-                        return Err(TaskError::Commit { operator: cx.uid.to_string(), source: error });
-                    }
-                    tracing::warn!(
-                        operator = %cx.uid,
-                        subtask = cx.subtask,
-                        error = crate::error::chain_of(&error),
-                        "a commit failed and will be tried again"
-                    );
-                }
+        while let Some((id, transaction)) = ledger.next_commit(now) {
+            let Err(error) = commit_one(&*self.sink, cx, id, transaction) else {
+                ledger.committed(id);
+                continue;
+            };
+            // Before the ledger is told: it keeps the transaction, and it alone has it.
+            let transaction = description_of(transaction);
+            let is_retryable = !matches!(error, CommitError::Lost(_));
+            if let CommitFailure::Fatal { tries } = ledger.failed(now, id, is_retryable) {
+                let (operator, subtask, checkpoint) = (cx.uid.to_string(), cx.subtask, id.checkpoint);
+                let (transaction, source) = (transaction.into(), error.into());
+                return Err(TaskError::Commit { operator, subtask, transaction, checkpoint, tries, source });
             }
+            tracing::warn!(
+                operator = %cx.uid,
+                subtask = cx.subtask,
+                transaction,
+                checkpoint = %id.checkpoint,
+                error = crate::error::chain_of(&error),
+                "a commit failed and will be tried again"
+            );
         }
         Ok(())
     }
@@ -170,24 +177,34 @@ impl<S: Sink> Operator for SinkOperator<S> {
     }
 }
 
-/// Commits the next transaction that may be committed now, if there is one.
-fn commit_next<S: Sink>(
+fn commit_one<S: Sink>(
     sink: &S,
     cx: &OperatorContext,
-    ledger: &mut CommitLedger<S::Transaction>,
-    now: Now,
-) -> Option<(TransactionId, Result<(), CommitError>)> {
-    let (id, transaction) = ledger.next_commit(now)?;
+    id: TransactionId,
+    transaction: &S::Transaction,
+) -> Result<(), CommitError> {
     let (operator, subtask, checkpoint) = (&cx.uid, cx.subtask, id.checkpoint);
     tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committing");
     failpoint::hit(failpoint::DURING_COMMIT);
-    let committed = sink.commit(transaction);
-    if committed.is_ok() {
-        tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committed");
+    sink.commit(transaction)?;
+    tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committed");
+    Ok(())
+}
+
+/// A transaction for people, who find it in the target by this. One that carries its records with it may be long.
+fn description_of(transaction: &impl Debug) -> String {
+    let mut text = format!("{transaction:?}");
+    if let Some((end, _)) = text.char_indices().nth(DESCRIPTION_CHARS_MAX) {
+        text.truncate(end);
+        text.push('…');
     }
-    Some((id, committed))
+    text
 }
 
 fn now_of(now: Duration) -> Now {
     Now { monotonic_ms: now.as_millis() as u64, wall_clock_ms: 0 }
 }
+
+#[cfg(test)]
+#[path = "sink_test.rs"]
+mod sink_test;
