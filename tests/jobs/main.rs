@@ -36,3 +36,4 @@ mod raw_state_goes_where_its_share_goes;
 mod state_above_the_limit_is_declined;
 mod support;
 mod user_code_that_panics_does_no_harm_to_the_rest;
+mod what_dead_attempts_left_open_is_aborted_at_once;
