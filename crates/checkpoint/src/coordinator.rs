@@ -99,6 +99,11 @@ impl Coordinator {
         actions
     }
 
+    /// Whether every subtask has reported that it runs: what it restored is settled. Stays true.
+    pub fn all_running(&self) -> bool {
+        self.trigger.is_running()
+    }
+
     /// How much that nothing can need any more is not deleted yet.
     pub fn discards_outstanding(&self) -> usize {
         self.cleaner.backlog()

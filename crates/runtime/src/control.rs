@@ -21,6 +21,8 @@ pub enum Control {
         /// When it was triggered, on the wall clock, in milliseconds since the epoch.
         triggered_at_ms: u64,
     },
+    /// Every subtask of the job runs, so that all that was restored is settled. Before any checkpoint is triggered.
+    AllRunning,
     /// A checkpoint is complete.
     Complete(CheckpointId),
     /// A checkpoint will never complete.

@@ -55,6 +55,8 @@ pub struct Master {
     subtasks: BTreeSet<SubtaskId>,
     enumerators: Enumerators,
     gate: SplitGate,
+    /// Subtasks have been told that all of them run.
+    all_running: bool,
 }
 
 impl Master {
@@ -64,7 +66,8 @@ impl Master {
         subtasks: impl IntoIterator<Item = SubtaskId>,
         enumerators: Enumerators,
     ) -> Self {
-        Self { coordinator, subtasks: subtasks.into_iter().collect(), enumerators, gate: SplitGate::default() }
+        let (subtasks, gate) = (subtasks.into_iter().collect(), SplitGate::default());
+        Self { coordinator, subtasks, enumerators, gate, all_running: false }
     }
 
     /// The coordinator, to be looked at.
@@ -117,7 +120,12 @@ impl Master {
 
     fn event(&mut self, now: Now, event: Event, orders: &mut Vec<Order>) {
         tracing::trace!(target: "highwater::protocol", ?event);
-        for action in self.coordinator.on_event(now, event) {
+        let actions = self.coordinator.on_event(now, event);
+        if !self.all_running && self.coordinator.all_running() {
+            self.all_running = true;
+            self.tell_all(&Control::AllRunning, orders);
+        }
+        for action in actions {
             tracing::trace!(target: "highwater::protocol", ?action);
             self.action(now, action, orders);
         }

@@ -294,6 +294,7 @@ impl Subtask {
             Control::Trigger { checkpoint, triggered_at_ms } => {
                 self.begin(Barrier { checkpoint, triggered_at_ms }, now)?;
             }
+            Control::AllRunning => self.parts.chain.notify_all_running()?,
             Control::Complete(checkpoint) => self.complete(checkpoint, now)?,
             Control::Aborted { checkpoint, latest_complete } => {
                 // The word that it is complete may have been lost.

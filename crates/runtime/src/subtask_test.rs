@@ -9,7 +9,7 @@ use highwater_state_kit::HeapStateBackend;
 use highwater_stream_api::{Collector, ProcessContext, ProcessFunction};
 
 use super::*;
-use crate::batch::{Batch, downcast};
+use crate::batch::{AnyBatch, Batch, downcast};
 use crate::channel::{ChannelReceiver, ChannelSender, channel};
 use crate::control::{ControlSender, control_lane};
 use crate::operator::Operator;
@@ -153,7 +153,7 @@ impl Fixture {
 
     /// Steps until there is nothing more to do. Returns what was done, and then what was sent.
     fn run(&mut self) -> (Vec<String>, Vec<String>) {
-        for _ in 0..1_000 {
+        for _ in 0..1_000_000 {
             if self.subtask.step(Duration::ZERO, 2).unwrap() != Step::Progress {
                 let done = std::mem::take(&mut *self.log.lock().unwrap());
                 return (done, self.sent());
@@ -196,6 +196,50 @@ fn a_channel_waits_behind_its_barrier_until_all_barriers_have_come() {
     assert_eq!(done[..2], ["record 11", "snapshot 7"]);
     assert_eq!(sent[..2], ["11", "barrier 7 of 42"]);
     assert_eq!(done.len(), 4, "{done:?}");
+}
+
+/// Contract: G135.
+/// Field case: R03.
+#[test]
+fn what_waits_behind_a_barrier_is_bounded_by_its_channel() {
+    const RECORDS: u64 = 3_000;
+    let record = |number| Batch::new(vec![number; 128], vec![Timestamp::NONE; 128]); // of 1 KiB
+    let record_bytes = record(0).estimated_bytes();
+    assert!(record_bytes >= 1_024);
+    let mut fixture = Fixture::new(2, 64 << 20);
+    fixture.barrier(0, 7);
+    let mut sent = 0;
+    let mut send_some = |fixture: &Fixture| {
+        let before = sent;
+        while sent < RECORDS && !fixture.inputs[0].is_full() {
+            fixture.inputs[0].send(Element::Batch(Box::new(record(sent))));
+            sent += 1;
+        }
+        (sent - before) as usize
+    };
+    let mut held = 0;
+    for _ in 0..10 {
+        held += send_some(&fixture);
+        let (done, _) = fixture.run();
+        assert!(done.iter().all(|done| done == "running"), "the channel is not blocked: {done:?}");
+    }
+    assert!(held * record_bytes >= 1 << 20 && (held - 1) * record_bytes < 1 << 20, "{held} records are held");
+
+    fixture.barrier(1, 7);
+    let mut seen = Vec::new();
+    loop {
+        let (done, _) = fixture.run();
+        let is_over = done.is_empty() && send_some(&fixture) == 0;
+        seen.extend(done);
+        if is_over {
+            break;
+        }
+    }
+    assert_eq!(seen.remove(0), "snapshot 7");
+    let expected = (0..RECORDS).flat_map(|number| std::iter::repeat_n(format!("record {number}"), 128));
+    assert!(seen.into_iter().eq(expected), "records are missing or out of order");
+    fixture.barrier(1, 8).barrier(0, 8);
+    assert_eq!(fixture.run().0, ["snapshot 8"]);
 }
 
 /// Contract: G137.

@@ -360,6 +360,7 @@ fn commit_early(process: &mut Process, action: &Action) {
 fn describe_control(message: &Control) -> String {
     match message {
         Control::Trigger { checkpoint, .. } => format!("take checkpoint {checkpoint}"),
+        Control::AllRunning => "every subtask runs".to_owned(),
         Control::Complete(checkpoint) => format!("checkpoint {checkpoint} is complete"),
         Control::Aborted { checkpoint, .. } => format!("checkpoint {checkpoint} will never complete"),
         Control::Subsumed(checkpoint) => format!("checkpoint {checkpoint} is subsumed"),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use highwater_state_api::{BincodeSerializer, BoxedError, Serializer};
+use highwater_state_api::{BincodeSerializer, BoxedError, CheckpointId, Serializer};
 use highwater_stream_api::{
     Collector, PollContext, Polled, Source, SourceReader, SplitAssignment, SplitEnumerator, Timestamp,
 };
@@ -168,7 +168,7 @@ impl SourceReader for SimReader {
         Ok(if self.splits.is_empty() { Polled::NeedSplit } else { Polled::More })
     }
 
-    fn snapshot(&self) -> Result<Vec<Split>, BoxedError> {
+    fn snapshot(&mut self, _: CheckpointId) -> Result<Vec<Split>, BoxedError> {
         let position = |split: &Split| Split { next: split.next.saturating_sub(self.off_by), ..*split };
         Ok(self.splits.iter().map(position).collect())
     }
