@@ -46,6 +46,7 @@ mod vocabulary;
 
 pub use action::{Action, AttemptFailure};
 pub use aligner::{AbandonReason, Aligner, AlignerAction, AlignerEvent};
+pub use backoff::wait_ms as retry_wait_ms;
 pub use barrier_handler::{BarrierHandler, CheckpointingMode};
 pub use cleaner::{Discard, DiscardId};
 pub use commit_ledger::{COMMIT_TRIES_MAX, CommitFailure, CommitLedger, TransactionId, TransactionState};

@@ -16,6 +16,8 @@ const NAME: &str = "I3 complete means durable";
 #[derive(Debug, Default)]
 pub(crate) struct Completed {
     all: Vec<(Attempt, CheckpointId, StateHandle)>,
+    /// Nothing is retained any more.
+    is_finished: bool,
 }
 
 impl Completed {
@@ -24,6 +26,7 @@ impl Completed {
         if let LogRecord::Completed { attempt, checkpoint, metadata } = record {
             self.all.push((*attempt, *checkpoint, metadata.clone()));
         }
+        self.is_finished |= matches!(record, LogRecord::Finished { .. });
     }
 
     /// Whether a checkpoint of this attempt that covers `checkpoint` is complete.
@@ -31,8 +34,9 @@ impl Completed {
         self.all.iter().any(|(by, id, _)| *by == attempt && *id >= checkpoint)
     }
 
-    /// The newest checkpoints, oldest first.
+    /// The newest checkpoints, oldest first; none once the job has finished.
     pub(crate) fn newest(&self, retain: usize) -> &[(Attempt, CheckpointId, StateHandle)] {
+        let retain = if self.is_finished { 0 } else { retain };
         &self.all[self.all.len().saturating_sub(retain)..]
     }
 
