@@ -361,6 +361,26 @@ fn metadata_that_does_not_fit_together_is_invalid() {
     assert_snapshot!(errors.join("\n"));
 }
 
+/// Contract: T344.
+#[test]
+fn a_reference_into_the_storage_is_read_as_it_was_written_and_nothing_else_is_one() {
+    let path = "job/chk-7-1/_metadata";
+    let referring_to = |path: &str| {
+        let mut payload = bincode::serialize(&record()).unwrap();
+        let old = payload.windows(21).position(|window| window == b"job/chk-7-1/_metadata").unwrap();
+        payload[old - 8..old].copy_from_slice(&(path.len() as u64).to_le_bytes());
+        payload.splice(old..old + 21, path.bytes());
+        decode_log_record(&sealed(b"HWJOBLOG", &payload))
+    };
+    assert_eq!(referring_to(path).unwrap(), record());
+    assert!(referring_to("job/chk-8-1/_metadata").is_ok());
+    for path in ["", "/", "/job", "job/", "job//chk", "..", "job/../other", "./job"] {
+        let error = referring_to(path).unwrap_err();
+        assert!(matches!(error, FormatError::Invalid { .. }), "{path:?}: {error}");
+        assert!(error.to_string().ends_with(&format!("{path:?} is no path of an object")), "{error}");
+    }
+}
+
 #[test]
 fn a_path_that_leaves_the_storage_is_invalid() {
     // No `ObjectPath` can be made of this, so the bytes are.

@@ -90,6 +90,8 @@ mod redistribute_test;
 #[cfg(test)]
 mod requests_test;
 #[cfg(test)]
+mod retention_test;
+#[cfg(test)]
 mod script_test;
 #[cfg(test)]
 mod stray_test;

@@ -441,7 +441,8 @@ impl World {
         if !self.is_finished || outside.committed() != committed {
             return Err(progress::unexpected("the finished job did something when it was started again"));
         }
-        // What was left behind could not be deleted, or came too late: the start has found it.
-        discarded::check(&self.storage, &self.job, &self.completed, self.scenario.protocol.retain)
+        // What was left behind could not be deleted, or came too late: the start has found it, and the checkpoints, for which
+        // there is nothing left to be restored.
+        discarded::check(&self.storage, &self.job, &self.completed, 0)
     }
 }
