@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use highwater::FileSystemCheckpointStorage;
 use highwater::connectors::CollectedRecords;
@@ -13,7 +14,7 @@ use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
 use tempfile::TempDir;
 
 use crate::pace::{Grants, Pace};
-use crate::support::{Count, count, environment, files_below, text, wait_for_checkpoints};
+use crate::support::{Count, count, environment, files_below, text, wait_until};
 
 const NUMBERS: u64 = 3_000;
 
@@ -33,12 +34,14 @@ fn job(storage: Arc<dyn CheckpointStorage>, falls_back: bool) -> StreamExecution
 fn stopped() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let env = job(files(&folder), false);
+    env.enable_checkpointing(Duration::from_secs(3_600));
     let grants = Grants::new(0);
     count(&env, NUMBERS, Some(Pace::Granted(grants.clone())), &CollectedRecords::default(), |_| Ok(()));
     let handle = env.execute_async().unwrap();
     for step in 1..=4 {
         grants.add(NUMBERS / 10);
-        wait_for_checkpoints(&handle, 3 * step);
+        wait_until("the records are read", || handle.status().records_read == step * NUMBERS / 10);
+        assert_eq!(handle.trigger_checkpoint().wait().unwrap().0, step);
     }
     handle.cancel();
     assert!(matches!(handle.wait(), Err(JobError::Cancelled)));
@@ -205,10 +208,10 @@ fn what_it_fell_back_from_is_not_restored_by_a_later_start() {
     flip(&metadata);
     // The attempt that falls back completes no checkpoint of its own.
     let env = job(files(&folder), true);
-    env.enable_checkpointing(std::time::Duration::from_secs(3_600));
+    env.enable_checkpointing(Duration::from_secs(3_600));
     count(&env, NUMBERS, Some(Pace::up_to(0)), &CollectedRecords::default(), |_| Ok(()));
     let handle = env.execute_async().unwrap();
-    crate::support::wait_until("the job has fallen back", || !handle.status().damaged_checkpoints.is_empty());
+    wait_until("the job has fallen back", || !handle.status().damaged_checkpoints.is_empty());
     handle.cancel();
     handle.wait().unwrap_err();
     assert!(metadata.exists(), "what is damaged can be looked at while the attempt runs");

@@ -51,7 +51,7 @@ fn finish(storage: &Arc<dyn CheckpointStorage>, records: &CollectedRecords<Count
 
 /// Checks what a job that has ended has left, and that the next start goes by it.
 fn check(storage: &Arc<dyn CheckpointStorage>, first: &CollectedRecords<Count>, last: u64, stays: bool, what: &str) {
-    assert_eq!(checkpoints(&**storage), usize::from(stays), "{what}");
+    assert_eq!(checkpoints(&**storage) > 0, stays, "{what}");
     let second = if stays { first.clone() } else { CollectedRecords::default() };
     let status = finish(storage, &second);
     assert_eq!(status.restored_from.is_some(), stays, "{what}");

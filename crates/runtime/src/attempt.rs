@@ -17,6 +17,7 @@ use crate::driver::{Input, Job};
 use crate::io_pool::{IoPool, PoolExecutor};
 use crate::job::{Owner, RunningSubtask};
 use crate::operator::OperatorContext;
+use crate::patience::StartPatience;
 use crate::prepare::{Contexts, Prepared};
 use crate::restore::{ClaimedJob, begin_attempt};
 use crate::shell::Shell;
@@ -83,7 +84,14 @@ pub(crate) async fn run_attempt(job: &Arc<Job>, owner: &mut Owner) -> Result<Att
     } else if matches!(end, AttemptEnd::Finished) {
         // Another start would delete the checkpoints, which nobody needs any more, and what answers that were on their way
         // when the job finished have left of others; and there will be none.
-        let tidied = begin_attempt(&job.patient_storage(), &job.name, &[], job.restore_options(), random::nonce()).await;
+        let tidied = begin_attempt(
+            &job.patient_storage(StartPatience::default()),
+            &job.name,
+            &[],
+            job.restore_options(),
+            random::nonce(),
+        )
+        .await;
         if let Err(error) = tidied {
             tracing::warn!(target: "highwater::job", job = %job.name, ?error, "the storage could not be tidied up");
         }

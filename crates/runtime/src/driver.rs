@@ -58,9 +58,9 @@ impl Job {
         Ok(self.graph.targets(max_parallelism))
     }
 
-    /// The storage for the start and the end of the job.
-    pub(crate) fn patient_storage(&self) -> RetryingStorage {
-        RetryingStorage::new(self.storage.clone(), Arc::new(StartPatience))
+    /// The storage for the start or the end of the job.
+    pub(crate) fn patient_storage(&self, patience: StartPatience) -> RetryingStorage {
+        RetryingStorage::new(self.storage.clone(), Arc::new(patience))
     }
 
     pub(crate) fn restore_options(&self) -> RestoreOptions {
@@ -136,7 +136,7 @@ async fn drop_checkpoints_of(job: &Arc<Job>, end: JobEnd) {
     let (shared, runtime) = (job.clone(), tokio::runtime::Handle::current());
     // A storage that hangs must not keep the owner of the job from hearing how it has ended.
     let work = tokio::task::spawn_blocking(move || {
-        runtime.block_on(drop_checkpoints(&shared.patient_storage(), &shared.name, attempt))
+        runtime.block_on(drop_checkpoints(&shared.patient_storage(StartPatience::default()), &shared.name, attempt))
     });
     let (job, policy) = (&job.name, job.checkpoints.externalized_retention);
     match tokio::time::timeout(DROP_DEADLINE, work).await {

@@ -18,12 +18,26 @@ const START_TRIES_MAX: u32 = 5;
 /// How many checkpoints that are over are remembered. Nobody writes for one that is older than so many others.
 const OVER_MAX: usize = 64;
 
-/// The patience of a start, and of the end of a job: a second and a half.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StartPatience;
+/// The patience of a start, and of the end of a job: a second and a half, or until the job is cancelled.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StartPatience {
+    /// `None` for what is done all the same.
+    cancelled: Option<watch::Receiver<bool>>,
+}
+
+impl StartPatience {
+    /// Ends when the job is cancelled.
+    pub(crate) fn until(cancelled: watch::Receiver<bool>) -> Self {
+        Self { cancelled: Some(cancelled) }
+    }
+}
 
 #[async_trait]
 impl Patience for StartPatience {
+    fn is_over(&self) -> bool {
+        self.cancelled.as_ref().is_some_and(|cancelled| *cancelled.borrow())
+    }
+
     async fn wait(&self, tries: u32) -> bool {
         if tries >= START_TRIES_MAX {
             return false;
@@ -88,6 +102,10 @@ impl fmt::Debug for CheckpointPatience {
 
 #[async_trait]
 impl Patience for CheckpointPatience {
+    fn is_over(&self) -> bool {
+        self.over.0.borrow().has(self.checkpoint)
+    }
+
     async fn wait(&self, tries: u32) -> bool {
         let wait = Duration::from_millis(retry_wait_ms(tries));
         // Rather say now what is wrong than be found late.
@@ -139,7 +157,7 @@ mod tests {
         let over = OverCheckpoints::default();
         let patience = |checkpoint| over.patience(CheckpointId(checkpoint), clock.clone(), Duration::from_secs(3_600));
         over.add(CheckpointId(7));
-        assert!(!wait(&*patience(7), 1));
+        assert!(patience(7).is_over() && !wait(&*patience(7), 1));
         assert!(wait(&*patience(8), 1));
         over.end();
         assert!(!wait(&*patience(8), 1));
@@ -155,6 +173,7 @@ mod tests {
 
     #[test]
     fn a_start_asks_a_few_times() {
-        assert!(!wait(&StartPatience, START_TRIES_MAX));
+        assert!(!wait(&StartPatience::default(), START_TRIES_MAX));
+        assert!(!StartPatience::default().is_over());
     }
 }

@@ -17,15 +17,18 @@ const REPEATABLE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How often a write is repeated within an upload that cannot be begun anew.
 const WRITES_REPEATED_MAX: u32 = 5;
 
-/// Says how long to go on asking.
+/// Says how long to go on.
 #[async_trait]
 pub trait Patience: Send + Sync + fmt::Debug {
+    /// Whether nobody waits for the result any more, so that nothing further is to be done.
+    fn is_over(&self) -> bool;
+
     /// Waits before the next try; `tries`, at least 1, have failed so far. `false`: there is to be no other.
     async fn wait(&self, tries: u32) -> bool;
 }
 
 /// A storage around another that repeats calls which fail with [`StorageError::Unavailable`]. Every other error is final and
-/// comes back at once.
+/// comes back at once. When nobody waits any more, no call is begun.
 ///
 /// A write that failed may have happened. What is there then is compared with what was to be written, so that content has to
 /// be its writer's own, as it is in a checkpoint's folder, and of a log record, which names its attempt.
@@ -41,6 +44,15 @@ impl RetryingStorage {
         Self { inner, patience }
     }
 
+    /// An error when nothing further is to be done.
+    fn check(&self, operation: &'static str, path: &ObjectPath) -> Result<(), StorageError> {
+        if !self.patience.is_over() {
+            return Ok(());
+        }
+        let cause = io::Error::other("nobody waits for it any more");
+        Err(StorageError::unavailable(operation, path, cause))
+    }
+
     /// Counts a failure and waits. An error when there is to be no other try, or when another one would not help.
     async fn wait(&self, tries: &mut u32, error: StorageError) -> Result<(), StorageError> {
         if !error.is_transient() {
@@ -52,6 +64,7 @@ impl RetryingStorage {
 
     /// Whether an object is there, with this content.
     async fn is_there(&self, path: &ObjectPath, content: &[Bytes]) -> Result<Option<bool>, StorageError> {
+        self.check("read", path)?;
         match self.inner.read(path).await {
             Ok(found) => Ok(Some(content.concat() == found)),
             Err(StorageError::NotFound { .. }) => Ok(None),
@@ -80,9 +93,10 @@ fn gave_up(error: StorageError, tries: u32) -> StorageError {
 
 /// Repeats a call that changes nothing, or that may happen twice.
 macro_rules! repeat {
-    ($self:ident, $call:expr) => {{
+    ($self:ident, $operation:literal, $path:ident, $call:expr) => {{
         let mut tries = 0;
         loop {
+            $self.check($operation, $path)?;
             match $call.await {
                 Ok(done) => break Ok(done),
                 Err(error) => $self.wait(&mut tries, error).await?,
@@ -95,7 +109,7 @@ macro_rules! repeat {
 #[deny(clippy::missing_trait_methods)]
 impl CheckpointStorage for RetryingStorage {
     async fn create(&self, path: &ObjectPath) -> Result<Box<dyn StateUpload>, StorageError> {
-        let inner = repeat!(self, self.inner.create(path))?;
+        let inner = repeat!(self, "create", path, self.inner.create(path))?;
         let (storage, path) = (self.clone(), path.clone());
         Ok(Box::new(RetryingUpload { storage, path, inner: Some(inner), tries: 0, content: Some(Content::default()) }))
     }
@@ -103,6 +117,7 @@ impl CheckpointStorage for RetryingStorage {
     async fn create_if_absent(&self, path: &ObjectPath, content: Bytes) -> Result<(), StorageError> {
         let mut tries = 0;
         loop {
+            self.check("create", path)?;
             let error = match self.inner.create_if_absent(path, content.clone()).await {
                 Ok(()) => return Ok(()),
                 Err(error @ StorageError::AlreadyExists { .. }) if tries > 0 => {
@@ -120,27 +135,27 @@ impl CheckpointStorage for RetryingStorage {
     }
 
     async fn read(&self, path: &ObjectPath) -> Result<Bytes, StorageError> {
-        repeat!(self, self.inner.read(path))
+        repeat!(self, "read", path, self.inner.read(path))
     }
 
     async fn read_range(&self, path: &ObjectPath, offset: u64, length: u64) -> Result<Bytes, StorageError> {
-        repeat!(self, self.inner.read_range(path, offset, length))
+        repeat!(self, "read", path, self.inner.read_range(path, offset, length))
     }
 
     async fn list(&self, folder: &ObjectPath) -> Result<Vec<ObjectPath>, StorageError> {
-        repeat!(self, self.inner.list(folder))
+        repeat!(self, "list", folder, self.inner.list(folder))
     }
 
     async fn list_folders(&self, folder: &ObjectPath) -> Result<Vec<ObjectPath>, StorageError> {
-        repeat!(self, self.inner.list_folders(folder))
+        repeat!(self, "list", folder, self.inner.list_folders(folder))
     }
 
     async fn delete(&self, path: &ObjectPath) -> Result<(), StorageError> {
-        repeat!(self, self.inner.delete(path))
+        repeat!(self, "delete", path, self.inner.delete(path))
     }
 
     async fn delete_folder(&self, folder: &ObjectPath) -> Result<(), StorageError> {
-        repeat!(self, self.inner.delete_folder(folder))
+        repeat!(self, "delete", folder, self.inner.delete_folder(folder))
     }
 
     fn is_durable(&self) -> bool {
@@ -194,6 +209,7 @@ impl RetryingUpload {
     /// Begins anew and gives the storage all that was written so far.
     async fn begin_anew(&mut self, pieces: &[Bytes]) -> Result<(), StorageError> {
         self.inner = None;
+        self.storage.check("create", &self.path)?;
         let mut upload = self.storage.inner.create(&self.path).await?;
         for piece in pieces {
             upload.write(piece.clone()).await?;
@@ -214,6 +230,7 @@ impl RetryingUpload {
     }
 
     async fn write_inner(&mut self, bytes: Bytes) -> Result<(), StorageError> {
+        self.storage.check("write", &self.path)?;
         match &mut self.inner {
             Some(inner) => inner.write(bytes).await,
             None => {

@@ -20,6 +20,10 @@ impl Tries {
 
 #[async_trait]
 impl Patience for Tries {
+    fn is_over(&self) -> bool {
+        self.0 == 0
+    }
+
     async fn wait(&self, tries: u32) -> bool {
         self.1.lock().unwrap().push(tries);
         tries < self.0
@@ -192,4 +196,16 @@ fn of_an_upload_that_is_too_large_to_be_kept_a_refused_write_is_repeated_and_a_f
         upload.finish().await
     });
     assert!(finished.unwrap_err().is_transient());
+}
+
+#[test]
+fn when_nobody_waits_nothing_is_begun() {
+    let Setup { recording, storage, .. } = setup(0);
+    let path = path("job/chk-1-1/sum-0");
+    assert!(upload(&storage, &path, &[b"state"]).unwrap_err().is_transient());
+    assert!(block_on(storage.create_if_absent(&path, Bytes::new())).unwrap_err().is_transient());
+    assert!(block_on(storage.read(&path)).unwrap_err().is_transient());
+    assert!(block_on(storage.list(&path)).unwrap_err().is_transient());
+    assert!(block_on(storage.delete_folder(&path)).unwrap_err().is_transient());
+    assert_eq!(recording.calls(), []);
 }

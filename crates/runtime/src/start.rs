@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::driver::Job;
 use crate::job::Owner;
+use crate::patience::StartPatience;
 use crate::prepare::{Preparation, Prepared, prepare};
 use crate::restore::{Begun, ClaimedJob, begin_attempt};
 use crate::{JobError, random};
@@ -30,12 +31,13 @@ pub(crate) enum Started {
 /// Claims the job and reads what it goes on from.
 pub(crate) async fn start(job: &Arc<Job>, owner: &mut Owner) -> Result<Started, JobError> {
     let (shared, runtime, mut cancelled) = (job.clone(), Handle::current(), owner.cancelled.clone());
+    let patience = StartPatience::until(owner.cancelled.clone());
     let mut work = tokio::task::spawn_blocking(move || {
         runtime.block_on(async {
             tokio::select! {
                 biased;
                 () = crate::job::until_cancelled(&mut cancelled) => Ok(Started::Cancelled),
-                prepared = prepare_attempt(&shared) => prepared,
+                prepared = prepare_attempt(&shared, patience) => prepared,
             }
         })
     });
@@ -58,8 +60,8 @@ pub(crate) async fn start(job: &Arc<Job>, owner: &mut Owner) -> Result<Started, 
     })
 }
 
-async fn prepare_attempt(job: &Job) -> Result<Started, JobError> {
-    let (targets, storage) = (job.targets()?, job.patient_storage());
+async fn prepare_attempt(job: &Job, patience: StartPatience) -> Result<Started, JobError> {
+    let (targets, storage) = (job.targets()?, job.patient_storage(patience));
     let begun = begin_attempt(&storage, &job.name, &targets, job.restore_options(), random::nonce()).await?;
     let Begun::Claimed(mut claimed) = begun else { return Ok(Started::Finished) };
     note_claimed(job, &claimed);
