@@ -3,6 +3,7 @@
 
 mod a_backend_is_chosen_by_name;
 mod a_cancelled_job_goes_on_at_another_parallelism;
+mod a_cancelled_restore_ends_soon;
 mod a_changed_job_gives_nothing_to_the_wrong_operator;
 mod a_checkpoint_can_be_declined;
 mod a_checkpoint_is_durable_before_it_counts;
@@ -13,6 +14,7 @@ mod a_failing_task_is_restarted;
 mod a_function_keeps_its_whole_state_as_a_list;
 mod a_function_without_a_key_keeps_a_list;
 mod a_held_snapshot_does_not_stop_the_records;
+mod a_job_falls_back_to_an_older_checkpoint;
 mod a_job_fences_the_one_before;
 mod a_job_goes_on_in_every_directory;
 mod a_job_restarts_by_its_strategy;
@@ -32,9 +34,12 @@ mod each_operator_is_rescaled_on_its_own;
 mod functions_hear_what_became_of_checkpoints;
 mod jobs_run_where_they_are_started;
 mod left_overs_block_no_checkpoint;
+mod nothing_is_restored_in_part;
 mod pace;
 mod raw_state_goes_where_its_share_goes;
 mod state_above_the_limit_is_declined;
 mod support;
+mod the_storage_is_asked_again;
 mod user_code_that_panics_does_no_harm_to_the_rest;
+mod what_becomes_of_checkpoints_when_a_job_ends;
 mod what_dead_attempts_left_open_is_aborted_at_once;

@@ -201,12 +201,26 @@ fn what_was_encoded_is_decoded() {
     let claim = LogRecord::Claim { nonce: u64::MAX, first_checkpoint: CheckpointId(u64::MAX) };
     let inline = StateHandle::Inline(Bytes::from_static(b"metadata"));
     let small = LogRecord::Completed { attempt: Attempt(0), checkpoint: CheckpointId(0), metadata: inline };
-    for record in [claim, small, record(), LogRecord::Finished { attempt: Attempt(3) }] {
+    let dropped = |newest| LogRecord::Dropped { attempt: Attempt(3), newest };
+    let [none, some] = [dropped(None), dropped(Some(CheckpointId(7)))];
+    for record in [claim, small, record(), LogRecord::Finished { attempt: Attempt(3) }, none, some] {
         assert_eq!(decode_log_record(&encode_log_record(&record).unwrap()).unwrap(), record);
     }
     for metadata in [metadata(), rich_metadata()] {
         assert_eq!(decode_metadata(&encode_metadata(&metadata).unwrap()).unwrap(), metadata);
     }
+}
+
+#[test]
+fn what_version_1_of_the_log_has_no_place_for_is_not_read_as_version_1() {
+    let dropped = LogRecord::Dropped { attempt: Attempt(3), newest: None };
+    let encoded = encode_log_record(&dropped).unwrap();
+    assert_eq!((encoded.len(), encoded[8]), (41, 2), "version 2");
+    assert_eq!(encode_log_record(&record()).unwrap()[8], 1, "what an earlier release can read is written as before");
+    let payload = &encoded[20..33];
+    assert_eq!(decode_log_record(&sealed_as(2, b"HWJOBLOG", payload)).unwrap(), dropped);
+    let error = decode_log_record(&sealed_as(1, b"HWJOBLOG", payload)).unwrap_err();
+    assert!(matches!(error, FormatError::Invalid { .. }), "{error}");
 }
 
 #[test]
@@ -266,7 +280,7 @@ fn an_error_says_what_was_expected_and_what_was_found() {
         error(&|file| file.truncate(96)),
         error(&|file| file.push(0)),
         error(&|file| file[..4].copy_from_slice(b"\x00ELF")),
-        error(&|file| file[8] = 2),
+        error(&|file| file[8] = 3),
         error(&|file| file[12..20].fill(0xff)),
         error(&|file| file[40] ^= 1),
         decode_metadata(&good).unwrap_err().to_string(),
@@ -345,6 +359,26 @@ fn metadata_that_does_not_fit_together_is_invalid() {
         error(&|metadata| table(metadata).value = Schema::unit()),
     ];
     assert_snapshot!(errors.join("\n"));
+}
+
+/// Contract: T344.
+#[test]
+fn a_reference_into_the_storage_is_read_as_it_was_written_and_nothing_else_is_one() {
+    let path = "job/chk-7-1/_metadata";
+    let referring_to = |path: &str| {
+        let mut payload = bincode::serialize(&record()).unwrap();
+        let old = payload.windows(21).position(|window| window == b"job/chk-7-1/_metadata").unwrap();
+        payload[old - 8..old].copy_from_slice(&(path.len() as u64).to_le_bytes());
+        payload.splice(old..old + 21, path.bytes());
+        decode_log_record(&sealed(b"HWJOBLOG", &payload))
+    };
+    assert_eq!(referring_to(path).unwrap(), record());
+    assert!(referring_to("job/chk-8-1/_metadata").is_ok());
+    for path in ["", "/", "/job", "job/", "job//chk", "..", "job/../other", "./job"] {
+        let error = referring_to(path).unwrap_err();
+        assert!(matches!(error, FormatError::Invalid { .. }), "{path:?}: {error}");
+        assert!(error.to_string().ends_with(&format!("{path:?} is no path of an object")), "{error}");
+    }
 }
 
 #[test]

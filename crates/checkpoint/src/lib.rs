@@ -46,6 +46,7 @@ mod vocabulary;
 
 pub use action::{Action, AttemptFailure};
 pub use aligner::{AbandonReason, Aligner, AlignerAction, AlignerEvent};
+pub use backoff::wait_ms as retry_wait_ms;
 pub use barrier_handler::{BarrierHandler, CheckpointingMode};
 pub use cleaner::{Discard, DiscardId};
 pub use commit_ledger::{COMMIT_TRIES_MAX, CommitFailure, CommitLedger, TransactionId, TransactionState};
@@ -88,6 +89,8 @@ mod job_log_test;
 mod redistribute_test;
 #[cfg(test)]
 mod requests_test;
+#[cfg(test)]
+mod retention_test;
 #[cfg(test)]
 mod script_test;
 #[cfg(test)]

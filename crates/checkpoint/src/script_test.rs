@@ -236,5 +236,6 @@ fn describe_record(record: &LogRecord) -> String {
             format!("completed {checkpoint} by attempt {attempt}, {metadata}")
         }
         LogRecord::Finished { attempt } => format!("finished by attempt {attempt}"),
+        LogRecord::Dropped { .. } => unreachable!("a coordinator drops nothing"),
     }
 }

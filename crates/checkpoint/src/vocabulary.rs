@@ -107,6 +107,14 @@ pub enum LogRecord {
         /// The attempt that finished it.
         attempt: Attempt,
     },
+    /// Complete checkpoints before this record are not restored any more, and may be deleted: all of them when the job ended
+    /// and was to keep none, or those that are newer than the one that the attempt fell back to. Never deleted itself.
+    Dropped {
+        /// The attempt that says so.
+        attempt: Attempt,
+        /// The newest checkpoint that is kept; `None` when none is, and the next start begins from nothing.
+        newest: Option<CheckpointId>,
+    },
 }
 
 /// What time it is. Machines are told; they never ask.

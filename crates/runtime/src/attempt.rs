@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use highwater_checkpoint::{AttemptFailure, AttemptStart};
-use highwater_state_api::{CheckpointId, MaxParallelism, OperatorUid, RowSettings, SubtaskId};
+use highwater_state_api::{CheckpointId, MaxParallelism, OperatorUid, SubtaskId};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -17,9 +17,11 @@ use crate::driver::{Input, Job};
 use crate::io_pool::{IoPool, PoolExecutor};
 use crate::job::{Owner, RunningSubtask};
 use crate::operator::OperatorContext;
-use crate::prepare::{Contexts, Preparation, Prepared, prepare};
-use crate::restore::{Begun, ClaimedJob, begin_attempt};
+use crate::patience::StartPatience;
+use crate::prepare::{Contexts, Prepared};
+use crate::restore::{ClaimedJob, begin_attempt};
 use crate::shell::Shell;
+use crate::start::{self, Started};
 use crate::subtask::{Step, Subtask};
 use crate::threads::{self, Parker};
 use crate::{JobError, TaskError, failpoint, random};
@@ -44,37 +46,14 @@ pub(crate) enum AttemptEnd {
 }
 
 /// Runs one attempt to its end. An error means that no task was started.
-pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptEnd, JobError> {
-    let targets = job.targets()?;
-    let claimed =
-        match begin_attempt(&*job.storage, &job.name, &targets, job.checkpoints.retain, random::nonce()).await? {
-            Begun::Finished => return Ok(AttemptEnd::AlreadyFinished),
-            Begun::Claimed(claimed) => *claimed,
-        };
-    let restored_from = claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint);
-    {
-        let mut board = job.board.lock();
-        board.status.attempt = Some(claimed.start.attempt);
-        board.status.restored_from = restored_from;
-    }
-    match restored_from {
-        Some(checkpoint) => {
-            tracing::info!(target: "highwater::job", job = %job.name, attempt = %claimed.start.attempt, %checkpoint, "restoring");
-        }
-        None => {
-            tracing::info!(target: "highwater::job", job = %job.name, attempt = %claimed.start.attempt, "starting from nothing");
-        }
-    }
-    let preparation = Preparation {
-        job: &job.name,
-        graph: &job.graph,
-        state_backend: &job.state_backend,
-        storage: &*job.storage,
-        row_settings: RowSettings { cached_rows_max: job.config.cached_rows_max, hash_seed: random::nonce() },
-        now: job.clock.monotonic(),
+pub(crate) async fn run_attempt(job: &Arc<Job>, owner: &mut Owner) -> Result<AttemptEnd, JobError> {
+    let (claimed, Prepared { enumerators, contexts }) = match start::start(job, owner).await? {
+        Started::Finished => return Ok(AttemptEnd::AlreadyFinished),
+        Started::Cancelled => return Ok(AttemptEnd::Cancelled),
+        Started::Prepared(claimed, prepared) => (claimed, prepared),
     };
-    let Prepared { enumerators, contexts } = prepare(&preparation, &claimed).await?;
-    let ClaimedJob { start, max_parallelism, .. } = claimed;
+    let restored_from = claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint);
+    let ClaimedJob { start, max_parallelism, .. } = *claimed;
     failpoint::hit(failpoint::DURING_RECOVERY);
 
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
@@ -84,6 +63,8 @@ pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptE
     let controls = running.controls.clone();
     let mut shell = Shell::new(job, start, &max_parallelism, controls, enumerators, pool.clone(), inputs);
     let end = shell.run(owner).await;
+    // What was not written yet is needed by nobody any more.
+    pool.over.end();
     let stuck = running.stop(job, &mut shell).await;
     if let Some(stuck) = stuck {
         match &end {
@@ -101,9 +82,16 @@ pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptE
     if tokio::time::timeout(STOP_DEADLINE, pool.idle()).await.is_err() {
         tracing::warn!(target: "highwater::job", job = %job.name, "the storage has not answered before the attempt ended");
     } else if matches!(end, AttemptEnd::Finished) {
-        // Answers that were on their way when the job finished were of checkpoints that had failed. Another start would
-        // delete what they left, and there will be none.
-        let tidied = begin_attempt(&*job.storage, &job.name, &targets, job.checkpoints.retain, random::nonce()).await;
+        // Another start would delete the checkpoints, which nobody needs any more, and what answers that were on their way
+        // when the job finished have left of others; and there will be none.
+        let tidied = begin_attempt(
+            &job.patient_storage(StartPatience::default()),
+            &job.name,
+            &[],
+            job.restore_options(),
+            random::nonce(),
+        )
+        .await;
         if let Err(error) = tidied {
             tracing::warn!(target: "highwater::job", job = %job.name, ?error, "the storage could not be tidied up");
         }
@@ -134,7 +122,12 @@ fn start_subtasks(
         mode: job.checkpoints.mode,
         max_parallelism,
         channel_bytes_max: CHANNEL_BYTES_MAX,
-        executor: Arc::new(PoolExecutor { pool: pool.clone(), storage: job.storage.clone() }),
+        executor: Arc::new(PoolExecutor {
+            pool: pool.clone(),
+            storage: job.storage.clone(),
+            clock: job.clock.clone(),
+            timeout: job.checkpoints.timeout,
+        }),
         waker: &|id| parkers[&id].waker(),
         reports: &|_| Box::new(ReportSender(inputs.clone())),
     };

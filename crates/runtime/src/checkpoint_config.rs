@@ -7,7 +7,7 @@ use highwater_state_api::{ConfigError, ConfigNotice, ConfigNotices, ConfigOption
 
 use crate::options::checkpointing::*;
 use crate::plan::JobConfig;
-use crate::{JobError, options};
+use crate::{ExternalizedCheckpointRetention, JobError, options};
 
 /// What code has set; `None` where it has not.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +19,8 @@ pub(crate) struct CheckpointSettings {
     pub(crate) max_concurrent: Option<u32>,
     pub(crate) tolerable_failures: Option<u32>,
     pub(crate) retain: Option<usize>,
+    pub(crate) externalized_retention: Option<ExternalizedCheckpointRetention>,
+    pub(crate) fall_back: Option<bool>,
 }
 
 /// The numbers that a job runs with. Flink's `CheckpointConfig`.
@@ -34,6 +36,9 @@ pub(crate) struct CheckpointConfig {
     pub(crate) tolerable_failures: u32,
     /// At least 1.
     pub(crate) retain: usize,
+    pub(crate) externalized_retention: ExternalizedCheckpointRetention,
+    /// Whether an older checkpoint takes the place of a damaged one.
+    pub(crate) fall_back: bool,
 }
 
 /// Chooses, and logs what somebody should change in the configuration.
@@ -81,6 +86,8 @@ pub(crate) fn choose_with(
         max_concurrent: reader.value(&MAX_CONCURRENT, set.max_concurrent)?,
         tolerable_failures,
         retain,
+        externalized_retention: reader.value(&EXTERNALIZED_RETENTION, set.externalized_retention)?,
+        fall_back: reader.value(&FALL_BACK, set.fall_back)?,
     })
 }
 
@@ -131,6 +138,11 @@ pub(crate) fn remarks(config: &CheckpointConfig) -> Vec<String> {
              completion of the one before it and the pause: more than one are pending only if they are asked for",
             config.max_concurrent
         ));
+    }
+    if config.fall_back && config.retain == 1 {
+        remarks.push(
+            "only one checkpoint is kept: there is no older one to fall back to when it is damaged".to_owned(),
+        );
     }
     if config.interval.is_none() {
         remarks.push(

@@ -8,7 +8,7 @@ fn configured(settings: &[(&str, &str)]) -> Result<CheckpointConfig, ConfigError
 }
 
 #[test]
-fn the_defaults_are_those_of_flink() {
+fn the_defaults_are_those_of_flink_but_that_checkpoints_outlive_their_job() {
     let defaults = CheckpointConfig {
         interval: None,
         mode: CheckpointingMode::ExactlyOnce,
@@ -17,6 +17,8 @@ fn the_defaults_are_those_of_flink() {
         max_concurrent: 1,
         tolerable_failures: 0,
         retain: 1,
+        externalized_retention: ExternalizedCheckpointRetention::RetainOnCancellation,
+        fall_back: false,
     };
     assert_eq!(configured(&[]).unwrap(), defaults);
 }
@@ -31,6 +33,8 @@ fn every_option_is_read() {
         ("execution.checkpointing.max-concurrent-checkpoints", "3"),
         ("execution.checkpointing.tolerable-failed-checkpoints", "2147483647"),
         ("execution.checkpointing.num-retained", "4"),
+        ("execution.checkpointing.externalized-checkpoint-retention", "NO_EXTERNALIZED_CHECKPOINTS"),
+        ("execution.state-recovery.fall-back-to-older-checkpoint", "true"),
     ]);
     let expected = CheckpointConfig {
         interval: Some(Duration::from_secs(30)),
@@ -40,6 +44,8 @@ fn every_option_is_read() {
         max_concurrent: 3,
         tolerable_failures: u32::MAX,
         retain: 4,
+        externalized_retention: ExternalizedCheckpointRetention::NoExternalizedCheckpoints,
+        fall_back: true,
     };
     assert_eq!(found.unwrap(), expected);
 }

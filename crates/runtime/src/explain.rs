@@ -68,6 +68,8 @@ fn set_by_code(set: &CheckpointSettings) -> Vec<(&'static str, String)> {
     add(MAX_CONCURRENT.key(), set.max_concurrent.map(|number| number.to_string()));
     add(TOLERABLE_FAILURES.key(), set.tolerable_failures.map(|number| number.to_string()));
     add(RETAINED.key(), set.retain.map(|number| number.to_string()));
+    add(EXTERNALIZED_RETENTION.key(), set.externalized_retention.map(|retention| retention.to_string()));
+    add(FALL_BACK.key(), set.fall_back.map(|falls_back| falls_back.to_string()));
     by_code
 }
 

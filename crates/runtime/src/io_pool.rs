@@ -3,13 +3,17 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use highwater_state_api::CheckpointStorage;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
+use crate::clock::Clock;
 use crate::control::Report;
 use crate::driver::Input;
+use crate::patience::OverCheckpoints;
+use crate::retrying_storage::RetryingStorage;
 use crate::snapshot::{AsyncSnapshot, SnapshotExecutor};
 use crate::threads::message_of;
 
@@ -24,13 +28,15 @@ pub(crate) struct IoPool {
     inputs: mpsc::Sender<Input>,
     /// How much work is not done yet.
     outstanding: watch::Sender<usize>,
+    /// For which checkpoints nothing is to be tried again.
+    pub(crate) over: OverCheckpoints,
 }
 
 impl IoPool {
     /// A pool on the blocking threads of a tokio runtime, which bounds their number. What work results in goes to
     /// `inputs`.
     pub(crate) fn new(runtime: Handle, inputs: mpsc::Sender<Input>) -> Self {
-        Self { runtime, inputs, outstanding: watch::Sender::new(0) }
+        Self { runtime, inputs, outstanding: watch::Sender::new(0), over: OverCheckpoints::default() }
     }
 
     /// Runs work; what it returns goes to the coordinator. When it panics, what `panicked` makes of the message does: every
@@ -93,6 +99,9 @@ impl Drop for Outstanding {
 pub(crate) struct PoolExecutor {
     pub(crate) pool: IoPool,
     pub(crate) storage: Arc<dyn CheckpointStorage>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// How long a checkpoint may take.
+    pub(crate) timeout: Duration,
 }
 
 impl SnapshotExecutor for PoolExecutor {
@@ -104,9 +113,10 @@ impl SnapshotExecutor for PoolExecutor {
             self.pool.answer(Input::Report(Report::Declined(declined)));
             return;
         }
-        let storage = self.storage.clone();
+        let patience = self.pool.over.patience(snapshot.checkpoint, self.clock.clone(), self.timeout);
+        let storage = RetryingStorage::new(self.storage.clone(), patience);
         let work = async move {
-            let report: Report = snapshot.write(&*storage).await;
+            let report: Report = snapshot.write(&storage).await;
             Some(Input::Report(report))
         };
         let panicked = move |message| {

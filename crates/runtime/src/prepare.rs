@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use highwater_checkpoint::{Assignment, AttemptStart};
 use highwater_state_api::{
-    BoxedError, CheckpointId, CheckpointStorage, JobName, OperatorUid, RowSettings, StateBackend, StorageError,
-    SubtaskId,
+    BoxedError, CheckpointId, CheckpointStorage, JobName, OperatorUid, RowSettings, StateBackend, SubtaskId,
 };
 use highwater_stream_api::SinkStart;
 
 use crate::JobError;
+use crate::fall_back::{fall_back, restore_failed, say_dropped};
 use crate::graph::{JobGraph, OperatorNode, TaskNode};
 use crate::master::Enumerators;
 use crate::operator::{OperatorContext, RestoredOperator};
-use crate::read_share::ShareReader;
+use crate::read_share::{RestoredSplits, ShareReader};
 use crate::restore::ClaimedJob;
 
 /// What the subtasks are opened with.
@@ -46,16 +46,34 @@ pub struct Prepared {
 }
 
 /// Prepares the attempt that has claimed the job. An error means that nothing runs yet.
-pub async fn prepare(preparation: &Preparation<'_>, claimed: &ClaimedJob) -> Result<Prepared, JobError> {
+///
+/// All state is read before anything outside the job is touched. When it turns out to be damaged, and the job may fall back,
+/// `claimed` goes on from an older checkpoint.
+pub async fn prepare(preparation: &Preparation<'_>, claimed: &mut ClaimedJob) -> Result<Prepared, JobError> {
+    let (contexts, splits) = loop {
+        match read_state(preparation, claimed).await {
+            Ok(read) => break read,
+            Err(error) => fall_back(preparation.storage, claimed, error).await?,
+        }
+    };
+    say_dropped(preparation.storage, preparation.job, claimed).await?;
+    start_sinks(preparation, &claimed.start, claimed.restored.as_ref())?;
+    let enumerators = create_enumerators(preparation, splits)?;
+    Ok(Prepared { enumerators, contexts })
+}
+
+/// Reads and checks everything that the job gets back.
+async fn read_state(
+    preparation: &Preparation<'_>,
+    claimed: &ClaimedJob,
+) -> Result<(Contexts, BTreeMap<OperatorUid, RestoredSplits>), JobError> {
     let restored = claimed.restored.as_ref();
     if let Some((checkpoint, assignment)) = restored {
         check_finished(preparation.graph, assignment)
             .map_err(|source| JobError::Restore { checkpoint: *checkpoint, source })?;
     }
-    start_sinks(preparation, &claimed.start, restored)?;
-    let enumerators = create_enumerators(preparation, restored).await?;
-    let contexts = read_contexts(preparation, claimed).await?;
-    Ok(Prepared { enumerators, contexts })
+    let splits = read_splits(preparation, restored).await?;
+    Ok((read_contexts(preparation, claimed).await?, splits))
 }
 
 /// Refuses to give records to an operator that has seen the end of its input: it was finished, and its timers have fired
@@ -94,21 +112,30 @@ fn start_sinks(
     Ok(())
 }
 
-async fn create_enumerators(
+/// What the enumerators get back, by the uid of their source.
+async fn read_splits(
     preparation: &Preparation<'_>,
     restored: Option<&(CheckpointId, Assignment)>,
+) -> Result<BTreeMap<OperatorUid, RestoredSplits>, JobError> {
+    let mut splits = BTreeMap::new();
+    let Some((checkpoint, assignment)) = restored else { return Ok(splits) };
+    for (_, uid, _) in preparation.graph.sources() {
+        if let Some(state) = assignment.operators.get(uid).and_then(|operator| operator.source.as_ref()) {
+            let read = ShareReader::new(preparation.storage).read_source(state).await;
+            splits.insert(uid.clone(), read.map_err(|error| restore_failed(*checkpoint, error))?);
+        }
+    }
+    Ok(splits)
+}
+
+fn create_enumerators(
+    preparation: &Preparation<'_>,
+    splits: BTreeMap<OperatorUid, RestoredSplits>,
 ) -> Result<Enumerators, JobError> {
     let mut enumerators = Enumerators::new();
     for (task, uid, source) in preparation.graph.sources() {
-        let state = restored.and_then(|(checkpoint, assignment)| {
-            let state = assignment.operators.get(uid)?.source.as_ref()?;
-            Some((*checkpoint, state))
-        });
-        let enumerator = match state {
-            Some((checkpoint, state)) => {
-                let splits = ShareReader::new(preparation.storage).read_source(state).await;
-                source.restore_enumerator(&splits.map_err(|error| restore_failed(checkpoint, error))?)
-            }
+        let enumerator = match splits.get(uid) {
+            Some(splits) => source.restore_enumerator(splits),
             None => source.create_enumerator(),
         };
         let enumerator = enumerator.map_err(|source| JobError::Start { operator: uid.to_string(), source })?;
@@ -163,8 +190,4 @@ async fn read_share(
     let Some(state) = assignment.operators.get(uid) else { return Ok(None) };
     let read = reader.read_subtask(*checkpoint, &state.subtasks[subtask as usize], state.finished).await;
     Ok(Some(read.map_err(|error| restore_failed(*checkpoint, error))?))
-}
-
-fn restore_failed(checkpoint: CheckpointId, error: StorageError) -> JobError {
-    if error.is_transient() { JobError::Storage(error) } else { JobError::Restore { checkpoint, source: error.into() } }
 }

@@ -1,10 +1,11 @@
 //! The shell around the master of an attempt: tells it what happens and obeys its orders. It decides nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_checkpoint::{AttemptStart, Coordinator, CoordinatorConfig, Event, RequestId};
-use highwater_state_api::{KEY_HASH_ID, MaxParallelism, OperatorUid, SubtaskId};
+use highwater_checkpoint::{Action, AttemptStart, Coordinator, CoordinatorConfig, Event, RequestId};
+use highwater_state_api::{CheckpointStorage, KEY_HASH_ID, MaxParallelism, OperatorUid, SubtaskId};
 use tokio::sync::mpsc;
 
 use crate::attempt::AttemptEnd;
@@ -14,6 +15,7 @@ use crate::driver::{Input, Job};
 use crate::io_pool::IoPool;
 use crate::job::Owner;
 use crate::master::{Enumerators, Master, MasterEnd, Order};
+use crate::retrying_storage::RetryingStorage;
 use crate::storage_work::{answer_of_failure, carry_out};
 
 /// The shell of one attempt.
@@ -124,17 +126,27 @@ impl<'a> Shell<'a> {
         self.obey(orders);
     }
 
+    /// The storage that an action is carried out on. What became of log records and deletions is the coordinator's to find out
+    /// and to try again.
+    fn storage_for(&self, action: &Action) -> Arc<dyn CheckpointStorage> {
+        let storage = self.job.storage.clone();
+        let Action::WriteMetadata { checkpoint, .. } = action else { return storage };
+        let (clock, timeout) = (self.job.clock.clone(), self.job.checkpoints.timeout);
+        Arc::new(RetryingStorage::new(storage, self.pool.over.patience(*checkpoint, clock, timeout)))
+    }
+
     fn obey(&mut self, orders: Vec<Order>) {
         for order in orders {
             match order {
                 Order::Tell(subtask, message) => self.controls[&subtask].send(message),
                 Order::Store(action) => {
-                    let (storage, job) = (self.job.storage.clone(), self.job.name.clone());
+                    let (storage, job) = (self.storage_for(&action), self.job.name.clone());
                     let failed = answer_of_failure(&action);
                     let work = async move { carry_out(&*storage, &job, action).await.map(Input::Event) };
                     self.pool.submit(work, |cause| failed(cause).map(Input::Event));
                 }
                 Order::Completed(checkpoint) => {
+                    self.pool.over.add(checkpoint);
                     let mut board = self.job.board.lock();
                     if board.status.last_checkpoint != Some(checkpoint) {
                         board.completed(checkpoint);
@@ -146,7 +158,10 @@ impl<'a> Shell<'a> {
                         let _ = receiver.send(answer);
                     }
                 }
-                Order::Failed(_) => self.job.board.lock().status.checkpoints_failed += 1,
+                Order::Failed(checkpoint) => {
+                    self.pool.over.add(checkpoint);
+                    self.job.board.lock().status.checkpoints_failed += 1;
+                }
                 Order::End(end) => {
                     // The first failure is the cause; those that follow may be its consequences.
                     let end = match end {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use highwater_checkpoint::{Action, CheckpointRequest, Event, LogRecord, RequestId};
+use highwater_checkpoint::{Action, CheckpointRequest, Discard, Event, LogRecord, RequestId, paths};
 use highwater_runtime::control::{Control, Report};
 use highwater_runtime::{Order, Step};
 use highwater_state_api::SubtaskId;
@@ -308,7 +308,10 @@ impl World {
                         slot.send(message);
                     }
                 }
-                Order::Store(action) => {
+                Order::Store(mut action) => {
+                    if self.planted == Some(Planted::RetentionDeletesTheNewest) {
+                        self.discard_newest(&mut action);
+                    }
                     if self.planted == Some(Planted::CommitBeforeLog) {
                         commit_early(process, &action);
                     }
@@ -347,6 +350,19 @@ impl World {
             }
         }
         Ok(())
+    }
+}
+
+impl World {
+    /// Planted: what is no longer retained stays, and the newest checkpoint goes.
+    fn discard_newest(&self, action: &mut Action) {
+        if let Action::Discard { discard: Discard::Folder(folder), .. } = action
+            && let Some(id) = paths::checkpoint_of(&self.job, folder)
+            && self.completed.contains(id)
+            && let [(attempt, checkpoint, _)] = self.completed.newest(1)
+        {
+            *folder = paths::checkpoint_folder(&self.job, *attempt, *checkpoint);
+        }
     }
 }
 

@@ -66,3 +66,8 @@ fn a_position_that_is_off_by_one_is_caught() {
 fn a_late_acknowledgement_that_is_counted_is_caught() {
     is_caught(Planted::LateAcknowledgementCounted, "I");
 }
+
+#[test]
+fn a_retention_that_deletes_the_newest_checkpoint_is_caught() {
+    is_caught(Planted::RetentionDeletesTheNewest, "I3");
+}

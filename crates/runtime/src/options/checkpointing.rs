@@ -6,6 +6,8 @@ use std::time::Duration;
 use highwater_checkpoint::CheckpointingMode;
 use highwater_state_api::{ConfigOption, ConfigValue, OptionDescription};
 
+use crate::ExternalizedCheckpointRetention;
+
 /// Flink's largest number: as many as one likes.
 const ANY_NUMBER: i64 = i32::MAX as i64;
 const AT_LEAST_10_MS: &str = "a duration of at least 10 ms, such as 10 min, 30 s or 500 (milliseconds)";
@@ -71,6 +73,24 @@ pub const RETAINED: ConfigOption<i64> = ConfigOption::new(
 .with_default("1")
 .with_deprecated_keys(&["state.checkpoints.num-retained"]);
 
+/// What becomes of the checkpoints of a job that ends.
+pub const EXTERNALIZED_RETENTION: ConfigOption<ExternalizedCheckpointRetention> = ConfigOption::new(
+    "execution.checkpointing.externalized-checkpoint-retention",
+    "Whether checkpoints outlive a job that is cancelled or fails: both (RETAIN_ON_CANCELLATION), only the failure \
+     (DELETE_ON_CANCELLATION) or neither (NO_EXTERNALIZED_CHECKPOINTS, Flink's default). A finished job keeps none, a killed \
+     one all.",
+)
+.with_default("RETAIN_ON_CANCELLATION");
+
+/// Whether a job goes on from an older checkpoint when the newest is damaged.
+pub const FALL_BACK: ConfigOption<bool> = ConfigOption::new(
+    "execution.state-recovery.fall-back-to-older-checkpoint",
+    "Whether a job goes on from the next older checkpoint that is kept when the newest one is damaged; otherwise it is not \
+     started. What followed the newer one outside the job, such as committed transactions and acknowledged input, is not \
+     taken back.",
+)
+.with_default("false");
+
 impl ConfigValue for Mode {
     const EXPECTED: &'static str = "EXACTLY_ONCE or AT_LEAST_ONCE";
 
@@ -115,6 +135,8 @@ pub fn describe() -> Vec<OptionDescription> {
         MAX_CONCURRENT.describe(),
         TOLERABLE_FAILURES.describe(),
         RETAINED.describe(),
+        EXTERNALIZED_RETENTION.describe(),
+        FALL_BACK.describe(),
     ]
 }
 

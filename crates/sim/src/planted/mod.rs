@@ -33,6 +33,8 @@ pub enum Planted {
     PositionOffByOne,
     /// An acknowledgement of an older attempt is counted.
     LateAcknowledgementCounted,
+    /// When a checkpoint is no longer retained, the folder of the newest one is deleted in the place of its own.
+    RetentionDeletesTheNewest,
 }
 
 impl fmt::Display for Planted {
@@ -55,7 +57,10 @@ impl Planted {
                 });
                 graph.edges[0].output = output;
             }
-            Self::CommitBeforeLog | Self::PositionOffByOne | Self::LateAcknowledgementCounted => {}
+            Self::CommitBeforeLog
+            | Self::PositionOffByOne
+            | Self::LateAcknowledgementCounted
+            | Self::RetentionDeletesTheNewest => {}
         }
     }
 
