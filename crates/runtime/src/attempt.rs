@@ -1,6 +1,6 @@
 //! One attempt: claims the job, starts its subtasks, drives the coordinator, and takes everything down again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -73,16 +73,16 @@ pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptE
         row_settings: RowSettings { cached_rows_max: job.config.cached_rows_max, hash_seed: random::nonce() },
         now: job.clock.monotonic(),
     };
-    let Prepared { enumerators, contexts } = prepare(&preparation, &claimed).await?;
+    let Prepared { finished, enumerators, contexts } = prepare(&preparation, &claimed).await?;
     let ClaimedJob { start, max_parallelism, .. } = claimed;
     failpoint::hit(failpoint::DURING_RECOVERY);
 
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
     let pool = IoPool::new(Handle::current(), sender.clone());
-    let running = start_subtasks(job, &start, restored_from, &max_parallelism, contexts, &pool, &sender)?;
+    let running = start_subtasks(job, &start, restored_from, &max_parallelism, &finished, contexts, &pool, &sender)?;
     drop(sender);
     let controls = running.controls.clone();
-    let mut shell = Shell::new(job, start, &max_parallelism, controls, enumerators, pool.clone(), inputs);
+    let mut shell = Shell::new(job, start, &max_parallelism, &finished, controls, enumerators, pool.clone(), inputs);
     let end = shell.run(owner).await;
     let stuck = running.stop(job, &mut shell).await;
     if let Some(stuck) = stuck {
@@ -122,6 +122,7 @@ fn start_subtasks(
     start: &AttemptStart,
     restored: Option<CheckpointId>,
     max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
+    finished: &BTreeSet<u32>,
     mut contexts: Contexts,
     pool: &IoPool,
     inputs: &mpsc::Sender<Input>,
@@ -132,6 +133,8 @@ fn start_subtasks(
         attempt: start.attempt,
         restored,
         mode: job.checkpoints.mode,
+        checkpoints_after_tasks_finish: job.checkpoints.after_tasks_finish,
+        finished,
         max_parallelism,
         channel_bytes_max: CHANNEL_BYTES_MAX,
         executor: Arc::new(PoolExecutor { pool: pool.clone(), storage: job.storage.clone() }),

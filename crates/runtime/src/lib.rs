@@ -22,6 +22,7 @@ mod environment;
 mod error;
 mod explain;
 mod failpoint;
+mod finished_tasks;
 mod gate;
 pub mod graph;
 mod io_pool;
@@ -54,6 +55,7 @@ pub use checkpoint_coordinator::{CheckpointCoordinator, PendingCheckpoint, Sched
 pub use data_stream::{DataStream, DataStreamSink, KeyedStream};
 pub use environment::StreamExecutionEnvironment;
 pub use error::{JobError, OperatorCall, TaskError};
+pub use finished_tasks::FinishedOperatorError;
 pub use gate::Gate;
 pub use highwater_checkpoint::{
     CheckpointFailure, CheckpointFailureReason, CheckpointRequest, CheckpointingMode, ExponentialDelay, PoisonRecord,
