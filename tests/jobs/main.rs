@@ -11,6 +11,7 @@ mod a_commit_that_fails_is_not_forgotten;
 mod a_crash_in_the_first_checkpoint_leaves_nothing;
 mod a_damaged_or_failing_storage_is_an_error;
 mod a_failing_task_is_restarted;
+mod a_finished_task_is_not_run_again;
 mod a_function_keeps_its_whole_state_as_a_list;
 mod a_function_without_a_key_keeps_a_list;
 mod a_held_snapshot_does_not_stop_the_records;

@@ -35,7 +35,7 @@ impl FileKind {
     pub(crate) const fn version(self) -> u32 {
         match self {
             Self::LogRecord => 2,
-            Self::Metadata => 2,
+            Self::Metadata => 3,
         }
     }
 

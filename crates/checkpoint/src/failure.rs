@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 /// Why a checkpoint did not complete, or was never begun. Flink's `CheckpointFailureReason`.
 ///
-/// Raised so far are: the four of requests that come to nothing (`PeriodicSchedulerShutdown`, `TooManyCheckpointRequests`,
-/// `MinimumTimeBetweenCheckpoints`, `CoordinatorSuspend`), `DeclinedSubsumed`, `DeclinedOnCancellationBarrier`, `Declined`,
-/// `AsyncException`, `Expired`, `Subsumed`, `CoordinatorShutdown` and `FinalizeCheckpointFailure`. The others have their
+/// Raised so far are: the five of requests that come to nothing (`PeriodicSchedulerShutdown`, `TooManyCheckpointRequests`,
+/// `MinimumTimeBetweenCheckpoints`, `NotAllRequiredTasksRunning`, `CoordinatorSuspend`), `DeclinedTaskClosing`,
+/// `DeclinedSubsumed`, `DeclinedOnCancellationBarrier`, `DeclinedInputEndOfStream`, `Declined`, `AsyncException`, `Expired`,
+/// `Subsumed`, `CoordinatorShutdown`, `TaskFailure` and `FinalizeCheckpointFailure`. The others have their
 /// names and what would follow from them, so that every reason of Flink is here; what each says is when it is to be raised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -21,7 +22,7 @@ pub enum CheckpointFailureReason {
     TooManyCheckpointRequests,
     /// A periodic checkpoint was asked for within the minimum pause.
     MinimumTimeBetweenCheckpoints,
-    /// A subtask does not run, or has finished while checkpoints after the end of tasks are turned off.
+    /// A subtask has failed, or has ended while checkpoints after the end of tasks are turned off.
     NotAllRequiredTasksRunning,
     /// A savepoint of a job that has blocking exchanges. Not raised: there are no such exchanges.
     BlockingOutputExist,

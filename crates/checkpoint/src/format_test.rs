@@ -106,6 +106,7 @@ fn metadata() -> CheckpointMetadata {
         operators: vec![OperatorState {
             uid: uid("sum"),
             max_parallelism: MaxParallelism::new(4).unwrap(),
+            finished: false,
             subtasks: vec![snapshot],
             enumerator: None,
         }],
@@ -114,7 +115,7 @@ fn metadata() -> CheckpointMetadata {
 
 fn rich_metadata() -> CheckpointMetadata {
     let splits = operator_state(&[part(READER_SPLITS, Redistribution::Split, &[b"one", b""])]);
-    let source = OperatorSnapshot { operator: Some(splits), finished: true, ..OperatorSnapshot::default() };
+    let source = OperatorSnapshot { operator: Some(splits), ended: true, ..OperatorSnapshot::default() };
     let counter = |subtask, groups: &[u16]| OperatorSnapshot {
         keyed: Some(keyed(subtask, 2, groups)),
         raw_keyed: Some(raw_keyed(keyed(subtask, 2, &groups[..groups.len().min(1)]))),
@@ -131,17 +132,25 @@ fn rich_metadata() -> CheckpointMetadata {
         OperatorState {
             uid: uid("source"),
             max_parallelism: MaxParallelism::new(32_768).unwrap(),
+            finished: false,
             subtasks: vec![source, OperatorSnapshot::default()],
             enumerator: Some(Bytes::from_static(b"rest")),
         },
         OperatorState {
             uid: uid("sum"),
             max_parallelism: MaxParallelism::new(4).unwrap(),
+            finished: false,
             subtasks: vec![counter(0, &[0, 1]), counter(1, &[])],
             enumerator: None,
         },
     ];
     metadata
+}
+
+/// An operator whose task has finished.
+fn finished(of: &str) -> OperatorState {
+    let max_parallelism = MaxParallelism::new(4).unwrap();
+    OperatorState { uid: uid(of), max_parallelism, finished: true, subtasks: Vec::new(), enumerator: None }
 }
 
 #[test]
@@ -187,9 +196,18 @@ fn metadata_of_version_1_is_read_for_ever() {
     assert_eq!(decode_metadata(&encode_metadata(&rich).unwrap()).unwrap(), rich);
 }
 
+/// The example of version 2, and a richer file that the release which wrote it has written.
+#[test]
+fn metadata_of_version_2_is_read_for_ever() {
+    let old = example(include_str!("../../../docs/format/checkpoint-version-2.md"));
+    assert_eq!(decode_metadata(&old).unwrap(), metadata());
+    let rich = decode_metadata(include_bytes!("../fixtures/metadata_version_2.bin")).unwrap();
+    assert_eq!(rich, rich_metadata());
+}
+
 #[test]
 fn a_version_that_was_never_written_is_an_error() {
-    for version in [0, 3] {
+    for version in [0, 4] {
         let error = decode_metadata(&sealed_as(version, b"HWCHKPNT", b"")).unwrap_err();
         assert!(matches!(error, FormatError::UnknownVersion { found, .. } if found == version), "{error}");
     }
@@ -206,7 +224,9 @@ fn what_was_encoded_is_decoded() {
     for record in [claim, small, record(), LogRecord::Finished { attempt: Attempt(3) }, none, some] {
         assert_eq!(decode_log_record(&encode_log_record(&record).unwrap()).unwrap(), record);
     }
-    for metadata in [metadata(), rich_metadata()] {
+    let mut partly_finished = rich_metadata();
+    partly_finished.operators[0] = finished("source");
+    for metadata in [metadata(), rich_metadata(), partly_finished] {
         assert_eq!(decode_metadata(&encode_metadata(&metadata).unwrap()).unwrap(), metadata);
     }
 }
@@ -253,7 +273,7 @@ fn every_changed_bit_is_an_error() {
 
 /// A file with this payload and a checksum that is right.
 fn sealed(magic: &[u8; 8], payload: &[u8]) -> Vec<u8> {
-    sealed_as(if magic == b"HWCHKPNT" { 2 } else { 1 }, magic, payload)
+    sealed_as(if magic == b"HWCHKPNT" { 3 } else { 1 }, magic, payload)
 }
 
 fn sealed_as(version: u32, magic: &[u8; 8], payload: &[u8]) -> Vec<u8> {
@@ -351,6 +371,14 @@ fn metadata_that_does_not_fit_together_is_invalid() {
         error(&|metadata| {
             let parts = &mut raw(metadata).parts;
             parts.push(KeyGroupPart { group: KeyGroup(1), offset: 1, length: 2, ..parts[0] });
+        }),
+        error(&|metadata| {
+            let subtasks = metadata.operators[1].subtasks.clone();
+            metadata.operators[1] = OperatorState { subtasks, ..finished("sum") };
+        }),
+        error(&|metadata| {
+            let enumerator = Some(Bytes::from_static(b"rest"));
+            metadata.operators[0] = OperatorState { enumerator, ..finished("source") };
         }),
         // What one subtask says against what the others say.
         error(&|metadata| parts(metadata)[1].meta.redistribution = Redistribution::Union),

@@ -31,6 +31,7 @@ mod log_numbers;
 mod log_writer;
 mod metadata;
 mod metadata_v1;
+mod metadata_v2;
 mod operator_shares;
 pub mod paths;
 mod pending;
@@ -40,6 +41,7 @@ mod restart;
 mod retention;
 mod settling;
 mod subtask_checkpoints;
+mod task_progress;
 mod tracker;
 mod trigger;
 mod vocabulary;
@@ -61,7 +63,8 @@ pub use log_numbers::successors;
 pub use metadata::{decode_metadata, encode_metadata};
 pub use operator_shares::{OperatorStatePiece, OperatorStateShare};
 pub use redistribute::{
-    Assignment, OperatorTarget, RedistributeError, RestoredOperator, RestoredSource, RestoredSubtask, redistribute,
+    Assignment, HaveEnded, OperatorTarget, RedistributeError, RestoredOperator, RestoredSource, RestoredSubtask,
+    redistribute,
 };
 pub use request::{CheckpointRequest, RequestId};
 pub use restart::{
@@ -81,6 +84,10 @@ mod commit_ledger_test;
 mod coordinator_property_test;
 #[cfg(test)]
 mod coordinator_test;
+#[cfg(test)]
+mod finished_inputs_test;
+#[cfg(test)]
+mod finished_tasks_test;
 #[cfg(test)]
 mod format_test;
 #[cfg(test)]

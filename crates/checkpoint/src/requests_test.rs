@@ -166,7 +166,7 @@ fn a_storage_that_deletes_nothing_for_a_minute_stops_no_checkpoint_and_is_tidied
         for action in coordinator.on_event(now(now_ms), event) {
             match action {
                 Action::SnapshotEnumerators { checkpoint } => events.push_back(enumerated(checkpoint)),
-                Action::TriggerSources { checkpoint, .. } => {
+                Action::TriggerSubtasks { checkpoint, .. } => {
                     let acknowledge = |one| Event::Acknowledged(acknowledgement(ATTEMPT, checkpoint, one));
                     events.extend(config.subtasks().into_iter().map(acknowledge));
                 }

@@ -6,7 +6,8 @@ use highwater_state_api::{Attempt, CheckpointId, JobName, ObjectPath};
 
 use crate::script_test::{ATTEMPT, acknowledgement, config, enumerated, metadata_handle, now, start};
 use crate::{
-    Action, CheckpointFailure, CheckpointFailureReason, Coordinator, CoordinatorConfig, Decline, Discard, DiscardId, Event, paths,
+    Action, CheckpointFailure, CheckpointFailureReason, Coordinator, CoordinatorConfig, Decline, Discard, DiscardId,
+    Event, paths,
 };
 
 /// A coordinator whose job does everything it asks for at once, and a storage of which deletions fail for a while.
@@ -161,7 +162,8 @@ fn an_acknowledgement_or_decline_of_another_job_touches_nothing() {
     // It completes from the acknowledgements of its own job, as if nothing had happened.
     let mut last = Vec::new();
     for subtask in config_subtasks() {
-        last = coordinator.on_event(now(1_002), Event::Acknowledged(acknowledgement(ATTEMPT, CheckpointId(1), subtask)));
+        last =
+            coordinator.on_event(now(1_002), Event::Acknowledged(acknowledgement(ATTEMPT, CheckpointId(1), subtask)));
     }
     assert!(matches!(last[..], [Action::WriteMetadata { .. }]), "{last:?}");
 }

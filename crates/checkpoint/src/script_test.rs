@@ -32,6 +32,8 @@ pub(crate) fn config() -> CoordinatorConfig {
     let task = |operator: &str, is_source| TaskPlan {
         parallelism: 2,
         is_source,
+        upstream: if is_source { Vec::new() } else { vec![0] },
+        finished: false,
         operators: vec![OperatorPlan { uid: uid(operator), max_parallelism: groups }],
     };
     CoordinatorConfig {
@@ -41,6 +43,7 @@ pub(crate) fn config() -> CoordinatorConfig {
         min_pause_ms: 0,
         max_concurrent: 1,
         tolerable_failures: u32::MAX,
+        checkpoints_after_tasks_finish: true,
         retain: 1,
         key_hash: "a-hash".to_owned(),
         tasks: vec![task("source", true), task("counter", false)],
@@ -140,6 +143,7 @@ fn events(words: &[&str], last_append: Option<&LogRecord>) -> Vec<Event> {
         "running-only" => vec![Event::SubtaskRunning { subtask: one(1) }],
         "ended" => all().map(|subtask| Event::SubtaskEnded { subtask }).collect(),
         "ended-only" => vec![Event::SubtaskEnded { subtask: one(1) }],
+        "failed" => vec![Event::SubtaskFailed { subtask: one(1) }],
         "settled" => all().map(|subtask| Event::SubtaskSettled { subtask, checkpoint: checkpoint() }).collect(),
         "settled-only" => vec![Event::SubtaskSettled { subtask: one(2), checkpoint: checkpoint() }],
         "request" => {
@@ -195,18 +199,23 @@ pub(crate) fn describe(action: &Action) -> String {
     };
     match action {
         Action::SnapshotEnumerators { checkpoint } => format!("snapshot enumerators for {checkpoint}"),
-        Action::TriggerSources { checkpoint, triggered_at_ms, subtasks } => {
+        Action::TriggerSubtasks { checkpoint, triggered_at_ms, subtasks } => {
             let subtasks = subtasks.iter().map(SubtaskId::to_string).collect::<Vec<_>>().join(" ");
             format!("trigger {checkpoint} of {triggered_at_ms} at {subtasks}")
         }
+        Action::FinishSubtasks { subtasks } => {
+            format!("finish {}", subtasks.iter().map(SubtaskId::to_string).collect::<Vec<_>>().join(" "))
+        }
         Action::WriteMetadata { path, metadata, .. } => {
-            let parallelism =
-                |uid: &str| metadata.operators.iter().find(|o| o.uid.as_str() == uid).map(|o| o.subtasks.len());
-            format!(
-                "write {path}: source × {}, counter × {}",
-                parallelism("source").unwrap_or(0),
-                parallelism("counter").unwrap_or(0)
-            )
+            let operators = metadata.operators.iter().map(|operator| {
+                let subtasks = operator.subtasks.len();
+                if operator.finished {
+                    format!("{} finished", operator.uid)
+                } else {
+                    format!("{} × {subtasks}", operator.uid)
+                }
+            });
+            format!("write {path}: {}", operators.collect::<Vec<_>>().join(", "))
         }
         Action::AppendLog { sequence, record } => format!("append {sequence}: {}", describe_record(record)),
         Action::ReadLog { sequence } => format!("read {sequence}"),

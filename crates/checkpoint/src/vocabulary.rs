@@ -25,8 +25,8 @@ pub struct OperatorSnapshot {
     pub operator: Option<OperatorStateHandle>,
     /// The event-time watermark of the operator, in milliseconds; `None` when it has not seen one.
     pub watermark: Option<i64>,
-    /// The operator has seen the end of its input and has been finished.
-    pub finished: bool,
+    /// The operator has seen the end of its input.
+    pub ended: bool,
 }
 
 impl OperatorSnapshot {
@@ -76,6 +76,8 @@ pub struct OperatorState {
     pub uid: OperatorUid,
     /// Number of key groups.
     pub max_parallelism: MaxParallelism,
+    /// The operator's task has finished: nothing of it is run again. Then there are neither subtasks nor an enumerator.
+    pub finished: bool,
     /// One entry a subtask, by index: the parallelism is its length.
     pub subtasks: Vec<OperatorSnapshot>,
     /// State of the split enumerator, if the operator is a source.

@@ -1,6 +1,6 @@
 //! One attempt: claims the job, starts its subtasks, drives the coordinator, and takes everything down again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -47,7 +47,7 @@ pub(crate) enum AttemptEnd {
 
 /// Runs one attempt to its end. An error means that no task was started.
 pub(crate) async fn run_attempt(job: &Arc<Job>, owner: &mut Owner) -> Result<AttemptEnd, JobError> {
-    let (claimed, Prepared { enumerators, contexts }) = match start::start(job, owner).await? {
+    let (claimed, Prepared { finished, enumerators, contexts }) = match start::start(job, owner).await? {
         Started::Finished => return Ok(AttemptEnd::AlreadyFinished),
         Started::Cancelled => return Ok(AttemptEnd::Cancelled),
         Started::Prepared(claimed, prepared) => (claimed, prepared),
@@ -58,10 +58,10 @@ pub(crate) async fn run_attempt(job: &Arc<Job>, owner: &mut Owner) -> Result<Att
 
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
     let pool = IoPool::new(Handle::current(), sender.clone());
-    let running = start_subtasks(job, &start, restored_from, &max_parallelism, contexts, &pool, &sender)?;
+    let running = start_subtasks(job, &start, restored_from, &max_parallelism, &finished, contexts, &pool, &sender)?;
     drop(sender);
     let controls = running.controls.clone();
-    let mut shell = Shell::new(job, start, &max_parallelism, controls, enumerators, pool.clone(), inputs);
+    let mut shell = Shell::new(job, start, &max_parallelism, &finished, controls, enumerators, pool.clone(), inputs);
     let end = shell.run(owner).await;
     // What was not written yet is needed by nobody any more.
     pool.over.end();
@@ -110,6 +110,7 @@ fn start_subtasks(
     start: &AttemptStart,
     restored: Option<CheckpointId>,
     max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
+    finished: &BTreeSet<u32>,
     mut contexts: Contexts,
     pool: &IoPool,
     inputs: &mpsc::Sender<Input>,
@@ -120,6 +121,8 @@ fn start_subtasks(
         attempt: start.attempt,
         restored,
         mode: job.checkpoints.mode,
+        checkpoints_after_tasks_finish: job.checkpoints.after_tasks_finish,
+        finished,
         max_parallelism,
         channel_bytes_max: CHANNEL_BYTES_MAX,
         executor: Arc::new(PoolExecutor {

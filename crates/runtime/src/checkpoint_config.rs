@@ -18,6 +18,7 @@ pub(crate) struct CheckpointSettings {
     pub(crate) min_pause: Option<Duration>,
     pub(crate) max_concurrent: Option<u32>,
     pub(crate) tolerable_failures: Option<u32>,
+    pub(crate) after_tasks_finish: Option<bool>,
     pub(crate) retain: Option<usize>,
     pub(crate) externalized_retention: Option<ExternalizedCheckpointRetention>,
     pub(crate) fall_back: Option<bool>,
@@ -34,6 +35,8 @@ pub(crate) struct CheckpointConfig {
     pub(crate) max_concurrent: u32,
     /// `u32::MAX` is any number.
     pub(crate) tolerable_failures: u32,
+    /// Whether there are any once some subtasks have ended and others have not.
+    pub(crate) after_tasks_finish: bool,
     /// At least 1.
     pub(crate) retain: usize,
     pub(crate) externalized_retention: ExternalizedCheckpointRetention,
@@ -85,6 +88,7 @@ pub(crate) fn choose_with(
         min_pause: reader.value(&MIN_PAUSE, set.min_pause)?,
         max_concurrent: reader.value(&MAX_CONCURRENT, set.max_concurrent)?,
         tolerable_failures,
+        after_tasks_finish: reader.value(&AFTER_TASKS_FINISH, set.after_tasks_finish)?,
         retain,
         externalized_retention: reader.value(&EXTERNALIZED_RETENTION, set.externalized_retention)?,
         fall_back: reader.value(&FALL_BACK, set.fall_back)?,
@@ -140,14 +144,19 @@ pub(crate) fn remarks(config: &CheckpointConfig) -> Vec<String> {
         ));
     }
     if config.fall_back && config.retain == 1 {
-        remarks.push(
-            "only one checkpoint is kept: there is no older one to fall back to when it is damaged".to_owned(),
-        );
+        remarks
+            .push("only one checkpoint is kept: there is no older one to fall back to when it is damaged".to_owned());
     }
     if config.interval.is_none() {
         remarks.push(
             "there are no periodic checkpoints: after a failure the job begins anew, or goes on from a checkpoint that \
              was asked for"
+                .to_owned(),
+        );
+    }
+    if !config.after_tasks_finish {
+        remarks.push(
+            "once a task has ended there are no checkpoints until all have: a failure meanwhile goes back to before that"
                 .to_owned(),
         );
     }

@@ -14,7 +14,7 @@ use crate::TaskError;
 /// What a subtask is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Control {
-    /// To a source: take this checkpoint and send its barrier.
+    /// Take this checkpoint and send its barrier: to a source, or to a subtask whose upstream tasks have all finished.
     Trigger {
         /// The checkpoint.
         checkpoint: CheckpointId,
@@ -38,6 +38,8 @@ pub enum Control {
     AddSplit(Bytes),
     /// To a source: there will be no more splits.
     NoMoreSplits,
+    /// The task has finished: the subtask is to go.
+    Finish,
     /// The attempt is over, finished or not: the subtask is to stop where it is.
     Cancel,
 }

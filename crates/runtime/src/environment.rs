@@ -109,6 +109,13 @@ impl StreamExecutionEnvironment {
         self
     }
 
+    /// Whether checkpoints are taken once some subtasks have processed all their input and others have not. Default: they are.
+    /// If not, the next checkpoint is the last one, when all have.
+    pub fn enable_checkpoints_after_tasks_finish(&self, enabled: bool) -> &Self {
+        self.plan.borrow_mut().config.checkpoints.after_tasks_finish = Some(enabled);
+        self
+    }
+
     /// How many complete checkpoints are kept; 0 counts as 1. Default: 1.
     pub fn set_max_retained_checkpoints(&self, number: usize) -> &Self {
         self.plan.borrow_mut().config.checkpoints.retain = Some(number);

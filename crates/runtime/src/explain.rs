@@ -67,6 +67,7 @@ fn set_by_code(set: &CheckpointSettings) -> Vec<(&'static str, String)> {
     add(MIN_PAUSE.key(), set.min_pause.map(|pause| format!("{pause:?}")));
     add(MAX_CONCURRENT.key(), set.max_concurrent.map(|number| number.to_string()));
     add(TOLERABLE_FAILURES.key(), set.tolerable_failures.map(|number| number.to_string()));
+    add(AFTER_TASKS_FINISH.key(), set.after_tasks_finish.map(|enabled| enabled.to_string()));
     add(RETAINED.key(), set.retain.map(|number| number.to_string()));
     add(EXTERNALIZED_RETENTION.key(), set.externalized_retention.map(|retention| retention.to_string()));
     add(FALL_BACK.key(), set.fall_back.map(|falls_back| falls_back.to_string()));

@@ -71,11 +71,7 @@ async fn say_dropped(storage: &dyn CheckpointStorage, job: &JobName, attempt: At
 }
 
 /// Deletes all folders of this attempt and of those before it.
-async fn delete_folders(
-    storage: &dyn CheckpointStorage,
-    job: &JobName,
-    attempt: Attempt,
-) -> Result<(), StorageError> {
+async fn delete_folders(storage: &dyn CheckpointStorage, job: &JobName, attempt: Attempt) -> Result<(), StorageError> {
     let folders = storage.list_folders(&paths::job_folder(job)).await?;
     let nothing = AttemptStart {
         attempt: Attempt(attempt.0 + 1),

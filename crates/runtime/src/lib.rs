@@ -24,6 +24,7 @@ mod explain;
 mod externalized_retention;
 mod failpoint;
 mod fall_back;
+mod finished_tasks;
 mod gate;
 pub mod graph;
 mod io_pool;
@@ -62,6 +63,7 @@ pub use environment::StreamExecutionEnvironment;
 pub use error::{JobError, OperatorCall, TaskError};
 pub use externalized_retention::ExternalizedCheckpointRetention;
 pub use fall_back::DamagedCheckpoint;
+pub use finished_tasks::FinishedOperatorError;
 pub use gate::Gate;
 pub use highwater_checkpoint::{
     CheckpointFailure, CheckpointFailureReason, CheckpointRequest, CheckpointingMode, ExponentialDelay, PoisonRecord,

@@ -52,6 +52,7 @@ pub enum MasterEnd {
 /// The master of one attempt.
 pub struct Master {
     coordinator: Coordinator,
+    /// Those that have not been let go.
     subtasks: BTreeSet<SubtaskId>,
     enumerators: Enumerators,
     gate: SplitGate,
@@ -105,6 +106,7 @@ impl Master {
             Report::Declined(decline) => self.event(now, Event::Declined(decline), &mut orders),
             Report::Failed(subtask, error) => {
                 orders.push(Order::End(MasterEnd::TaskFailed(subtask.task as usize, error)));
+                self.event(now, Event::SubtaskFailed { subtask }, &mut orders);
             }
             Report::Stopped(_) => {}
         }
@@ -134,10 +136,18 @@ impl Master {
     fn action(&mut self, now: Now, action: Action, orders: &mut Vec<Order>) {
         match action {
             Action::SnapshotEnumerators { checkpoint } => self.snapshot_enumerators(now, checkpoint, orders),
-            Action::TriggerSources { checkpoint, triggered_at_ms, subtasks } => {
+            Action::TriggerSubtasks { checkpoint, triggered_at_ms, subtasks } => {
                 tracing::info!(target: "highwater::checkpoint", %checkpoint, "triggered");
                 let trigger = Control::Trigger { checkpoint, triggered_at_ms };
                 orders.extend(subtasks.into_iter().map(|subtask| Order::Tell(subtask, trigger.clone())));
+            }
+            Action::FinishSubtasks { subtasks } => {
+                for subtask in subtasks {
+                    tracing::info!(target: "highwater::job", %subtask, "has finished");
+                    self.subtasks.remove(&subtask);
+                    self.enumerators.remove(&subtask.task);
+                    orders.push(Order::Tell(subtask, Control::Finish));
+                }
             }
             Action::NotifyComplete { checkpoint } => {
                 tracing::info!(target: "highwater::checkpoint", %checkpoint, "complete");

@@ -7,16 +7,17 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use highwater_checkpoint::{
-    Assignment, AttemptStart, CheckpointMetadata, CompletedCheckpoint, FormatError, LogRecord, LogView, OperatorTarget, claim_record, decode_log_record,
-    decode_metadata, encode_log_record, orphaned_checkpoints, paths, redistribute, successors,
+    Assignment, AttemptStart, CheckpointMetadata, CompletedCheckpoint, FormatError, LogRecord, LogView, OperatorTarget,
+    claim_record, decode_log_record, decode_metadata, encode_log_record, orphaned_checkpoints, paths, redistribute,
+    successors,
 };
 use highwater_state_api::{
     CheckpointId, CheckpointStorage, JobName, MaxParallelism, ObjectPath, OperatorUid, StateHandle, StorageError,
     read_state,
 };
 
-use crate::fall_back::{Damage, DamagedCheckpoint, restore_failed};
 use crate::JobError;
+use crate::fall_back::{Damage, DamagedCheckpoint, restore_failed};
 
 /// How often a claim is tried when others claim the job at the same time.
 const CLAIM_TRIES_MAX: u32 = 20;
@@ -165,8 +166,8 @@ async fn read_checkpoint(
 ) -> Result<Restored, JobError> {
     let checkpoint = completed.checkpoint;
     let metadata = read_metadata(storage, checkpoint, &completed.metadata).await?;
-    let assignment = redistribute(&metadata, targets)
-        .map_err(|error| JobError::Restore { checkpoint, source: error.into() })?;
+    let assignment =
+        redistribute(&metadata, targets).map_err(|error| JobError::Restore { checkpoint, source: error.into() })?;
     Ok((checkpoint, assignment))
 }
 
@@ -180,7 +181,10 @@ async fn has_gone_on(storage: &dyn CheckpointStorage, job: &JobName, view: &LogV
 }
 
 /// Number of key groups of every operator: what its state has, or what was set, or what goes with its parallelism.
-pub(crate) fn max_parallelism(targets: &[OperatorTarget], restored: Option<&Restored>) -> BTreeMap<OperatorUid, MaxParallelism> {
+pub(crate) fn max_parallelism(
+    targets: &[OperatorTarget],
+    restored: Option<&Restored>,
+) -> BTreeMap<OperatorUid, MaxParallelism> {
     let of_target = |target: &OperatorTarget| {
         let from_checkpoint = restored.and_then(|(_, assignment)| assignment.operators.get(&target.uid));
         let groups = from_checkpoint

@@ -1,6 +1,6 @@
 //! The shell around the master of an attempt: tells it what happens and obeys its orders. It decides nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,12 +39,13 @@ impl<'a> Shell<'a> {
         job: &'a Job,
         start: AttemptStart,
         max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
+        finished: &BTreeSet<u32>,
         controls: BTreeMap<SubtaskId, ControlSender>,
         enumerators: Enumerators,
         pool: IoPool,
         inputs: mpsc::Receiver<Input>,
     ) -> Self {
-        let coordinator = Coordinator::new(coordinator_config(job, max_parallelism), start);
+        let coordinator = Coordinator::new(coordinator_config(job, max_parallelism, finished), start);
         let master = Master::new(coordinator, controls.keys().copied(), enumerators);
         Self {
             job,
@@ -188,7 +189,11 @@ async fn sleep(wait_ms: Option<u64>) {
     }
 }
 
-fn coordinator_config(job: &Job, max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>) -> CoordinatorConfig {
+fn coordinator_config(
+    job: &Job,
+    max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
+    finished: &BTreeSet<u32>,
+) -> CoordinatorConfig {
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     CoordinatorConfig {
         job: job.name.clone(),
@@ -197,8 +202,9 @@ fn coordinator_config(job: &Job, max_parallelism: &BTreeMap<OperatorUid, MaxPara
         min_pause_ms: millis(job.checkpoints.min_pause),
         max_concurrent: job.checkpoints.max_concurrent,
         tolerable_failures: job.checkpoints.tolerable_failures,
+        checkpoints_after_tasks_finish: job.checkpoints.after_tasks_finish,
         retain: job.checkpoints.retain,
         key_hash: KEY_HASH_ID.to_owned(),
-        tasks: job.graph.task_plans(max_parallelism),
+        tasks: job.graph.task_plans(max_parallelism, finished),
     }
 }

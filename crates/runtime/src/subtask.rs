@@ -4,7 +4,7 @@
 //! can tell the difference. A step is bounded by its budget and never waits; between steps a record is in an input
 //! channel, in the rest of the head's batch, or in the outputs, and nowhere else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -44,6 +44,8 @@ pub struct SubtaskParts {
     pub restored: Option<CheckpointId>,
     /// Whether inputs wait for each other's barriers.
     pub mode: CheckpointingMode,
+    /// Whether the end of an input counts as its barrier.
+    pub checkpoints_after_tasks_finish: bool,
     /// Input; empty for a source.
     pub gate: Gate,
     /// The operators.
@@ -72,6 +74,9 @@ pub struct Subtask {
     waits_for_split: bool,
     /// When the newest checkpoints were triggered of which barriers have come in.
     trigger_times: BTreeMap<CheckpointId, u64>,
+    /// Checkpoints that the coordinator has told this subtask to take, which is no source. They wait like barriers until
+    /// what is in work is done.
+    triggered: VecDeque<Barrier>,
     /// When what was pending in the outputs was last sent because of its age.
     flushed_at: Duration,
     /// The newest checkpoint that is known to be complete, until it has been reported as settled.
@@ -113,7 +118,8 @@ pub enum Step {
 impl Subtask {
     /// Puts a subtask together.
     pub fn new(parts: SubtaskParts) -> Self {
-        let barriers = BarrierHandler::new(parts.mode, parts.gate.len());
+        let barriers = BarrierHandler::new(parts.mode, parts.gate.len())
+            .with_checkpoints_after_tasks_finish(parts.checkpoints_after_tasks_finish);
         let checkpoints = SubtaskCheckpoints::new(parts.restored);
         Self {
             parts,
@@ -123,6 +129,7 @@ impl Subtask {
             stage: Stage::Opened,
             waits_for_split: false,
             trigger_times: BTreeMap::new(),
+            triggered: VecDeque::new(),
             flushed_at: Duration::ZERO,
             unsettled: None,
         }
@@ -163,9 +170,16 @@ impl Subtask {
     pub fn step(&mut self, now: Duration, records_max: usize) -> Result<Step, TaskError> {
         while let Some(message) = self.parts.control.receive() {
             if self.control(message, now)? {
+                self.decline_what_waits();
                 self.parts.reports.report(Report::Stopped(self.parts.id));
                 return Ok(Step::Stopped);
             }
+        }
+        while matches!(self.work, Work::None | Work::Ended)
+            && let Some(Barrier { checkpoint, triggered_at_ms }) = self.triggered.pop_front()
+        {
+            self.remember(checkpoint, triggered_at_ms);
+            self.align(AlignerEvent::Triggered { checkpoint }, now)?;
         }
         if self.parts.chain.next_timer().is_some_and(|timer| timer <= now) {
             self.parts.chain.on_timer(now)?;
@@ -217,10 +231,7 @@ impl Subtask {
                 self.advance(watermark, false, now, records_max)
             }
             Element::Barrier(barrier) => {
-                self.trigger_times.insert(barrier.checkpoint, barrier.triggered_at_ms);
-                if self.trigger_times.len() > TRACKED_MAX + 1 {
-                    self.trigger_times.pop_first();
-                }
+                self.remember(barrier.checkpoint, barrier.triggered_at_ms);
                 self.align(AlignerEvent::Barrier { channel, checkpoint: barrier.checkpoint }, now)?;
                 Ok(Step::Progress)
             }
@@ -292,7 +303,11 @@ impl Subtask {
     fn control(&mut self, message: Control, now: Duration) -> Result<bool, TaskError> {
         match message {
             Control::Trigger { checkpoint, triggered_at_ms } => {
-                self.begin(Barrier { checkpoint, triggered_at_ms }, now)?;
+                let barrier = Barrier { checkpoint, triggered_at_ms };
+                match self.parts.gate.is_empty() {
+                    true => self.begin(barrier, now)?,
+                    false => self.triggered.push_back(barrier),
+                }
             }
             Control::AllRunning => self.parts.chain.notify_all_running()?,
             Control::Complete(checkpoint) => self.complete(checkpoint, now)?,
@@ -315,7 +330,7 @@ impl Subtask {
                 self.waits_for_split = false;
                 self.parts.chain.no_more_splits();
             }
-            Control::Cancel => return Ok(true),
+            Control::Finish | Control::Cancel => return Ok(true),
         }
         Ok(false)
     }
@@ -353,11 +368,33 @@ impl Subtask {
         Ok(())
     }
 
+    /// Whoever is about to go takes part in nothing any more. What it has been told to take, and not begun, is declined.
+    fn decline_what_waits(&mut self) {
+        let mut waiting: Vec<CheckpointId> = self.triggered.drain(..).map(|barrier| barrier.checkpoint).collect();
+        while let Some(message) = self.parts.control.receive() {
+            if let Control::Trigger { checkpoint, .. } = message {
+                waiting.push(checkpoint);
+            }
+        }
+        for checkpoint in waiting {
+            self.decline(checkpoint, CheckpointFailureReason::DeclinedTaskClosing.into());
+        }
+    }
+
+    /// Keeps when a checkpoint was triggered, as long as it may be taken.
+    fn remember(&mut self, checkpoint: CheckpointId, triggered_at_ms: u64) {
+        self.trigger_times.insert(checkpoint, triggered_at_ms);
+        if self.trigger_times.len() > TRACKED_MAX + 1 {
+            self.trigger_times.pop_first();
+        }
+    }
+
     /// The barrier of a checkpoint, as it came in.
     fn barrier_of(&self, checkpoint: CheckpointId) -> Barrier {
         let triggered_at_ms = self.trigger_times.get(&checkpoint);
         // What is forgotten first is older than everything that the barrier handler still counts.
-        let triggered_at_ms = *triggered_at_ms.expect("a checkpoint is taken only once a barrier of it has come");
+        let triggered_at_ms =
+            *triggered_at_ms.expect("a checkpoint is taken only once a barrier or a trigger of it has come");
         Barrier { checkpoint, triggered_at_ms }
     }
 

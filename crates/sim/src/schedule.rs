@@ -382,6 +382,7 @@ fn describe_control(message: &Control) -> String {
         Control::Subsumed(checkpoint) => format!("checkpoint {checkpoint} is subsumed"),
         Control::AddSplit(_) => "read another split".to_owned(),
         Control::NoMoreSplits => "there are no more splits".to_owned(),
+        Control::Finish => "its task has finished".to_owned(),
         Control::Cancel => "stop".to_owned(),
     }
 }

@@ -65,6 +65,15 @@ pub const TOLERABLE_FAILURES: ConfigOption<i64> = ConfigOption::new(
 .with_default("0")
 .with_check("a whole number from 0 to 2147483647", |number| (0..=ANY_NUMBER).contains(number));
 
+/// Whether checkpoints are taken after some tasks have ended.
+pub const AFTER_TASKS_FINISH: ConfigOption<bool> = ConfigOption::new(
+    "execution.checkpointing.checkpoints-after-tasks-finish",
+    "Whether checkpoints are taken once some subtasks have processed all their input and others have not. If not, the next \
+     one is the last, when all of them have.",
+)
+.with_default("true")
+.with_deprecated_keys(&["execution.checkpointing.checkpoints-after-tasks-finish.enabled"]);
+
 /// How many complete checkpoints are kept.
 pub const RETAINED: ConfigOption<i64> = ConfigOption::new(
     "execution.checkpointing.num-retained",
@@ -134,6 +143,7 @@ pub fn describe() -> Vec<OptionDescription> {
         MIN_PAUSE.describe(),
         MAX_CONCURRENT.describe(),
         TOLERABLE_FAILURES.describe(),
+        AFTER_TASKS_FINISH.describe(),
         RETAINED.describe(),
         EXTERNALIZED_RETENTION.describe(),
         FALL_BACK.describe(),
