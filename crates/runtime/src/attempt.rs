@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use highwater_checkpoint::{AttemptFailure, AttemptStart};
-use highwater_state_api::{CheckpointId, MaxParallelism, OperatorUid, SubtaskId};
+use highwater_checkpoint::AttemptFailure;
+use highwater_state_api::{Attempt, CheckpointId, MaxParallelism, OperatorUid, SubtaskId};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -58,10 +58,11 @@ pub(crate) async fn run_attempt(job: &Arc<Job>, owner: &mut Owner) -> Result<Att
 
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
     let pool = IoPool::new(Handle::current(), sender.clone());
-    let running = start_subtasks(job, &start, restored_from, &max_parallelism, &finished, contexts, &pool, &sender)?;
+    let decided = Decided { restored_from, max_parallelism, finished };
+    let running = start_subtasks(job, start.attempt, &decided, contexts, &pool, &sender)?;
     drop(sender);
     let controls = running.controls.clone();
-    let mut shell = Shell::new(job, start, &max_parallelism, &finished, controls, enumerators, pool.clone(), inputs);
+    let mut shell = Shell::new(job, start, &decided, controls, enumerators, pool.clone(), inputs);
     let end = shell.run(owner).await;
     // What was not written yet is needed by nobody any more.
     pool.over.end();
@@ -105,12 +106,20 @@ struct RunningSubtasks {
     threads: Vec<(SubtaskId, JoinHandle<()>)>,
 }
 
+/// What the start of an attempt has decided about the operators of the job.
+pub(crate) struct Decided {
+    /// The checkpoint that the attempt goes on from.
+    pub(crate) restored_from: Option<CheckpointId>,
+    /// Number of key groups of each operator.
+    pub(crate) max_parallelism: BTreeMap<OperatorUid, MaxParallelism>,
+    /// The tasks that have finished and are not run.
+    pub(crate) finished: BTreeSet<u32>,
+}
+
 fn start_subtasks(
     job: &Job,
-    start: &AttemptStart,
-    restored: Option<CheckpointId>,
-    max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
-    finished: &BTreeSet<u32>,
+    attempt: Attempt,
+    decided: &Decided,
     mut contexts: Contexts,
     pool: &IoPool,
     inputs: &mpsc::Sender<Input>,
@@ -118,12 +127,12 @@ fn start_subtasks(
     let parkers: BTreeMap<SubtaskId, Arc<Parker>> = contexts.keys().map(|id| (*id, Arc::default())).collect();
     let environment = AttemptEnvironment {
         job: job.name.clone(),
-        attempt: start.attempt,
-        restored,
+        attempt,
+        restored: decided.restored_from,
         mode: job.checkpoints.mode,
         checkpoints_after_tasks_finish: job.checkpoints.after_tasks_finish,
-        finished,
-        max_parallelism,
+        finished: &decided.finished,
+        max_parallelism: &decided.max_parallelism,
         channel_bytes_max: CHANNEL_BYTES_MAX,
         executor: Arc::new(PoolExecutor {
             pool: pool.clone(),

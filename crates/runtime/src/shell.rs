@@ -1,14 +1,14 @@
 //! The shell around the master of an attempt: tells it what happens and obeys its orders. It decides nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_checkpoint::{Action, AttemptStart, Coordinator, CoordinatorConfig, Event, RequestId};
-use highwater_state_api::{CheckpointStorage, KEY_HASH_ID, MaxParallelism, OperatorUid, SubtaskId};
+use highwater_state_api::{CheckpointStorage, KEY_HASH_ID, SubtaskId};
 use tokio::sync::mpsc;
 
-use crate::attempt::AttemptEnd;
+use crate::attempt::{AttemptEnd, Decided};
 use crate::checkpoint_coordinator::{Answer, Ask};
 use crate::control::{ControlSender, Report};
 use crate::driver::{Input, Job};
@@ -38,14 +38,13 @@ impl<'a> Shell<'a> {
     pub(crate) fn new(
         job: &'a Job,
         start: AttemptStart,
-        max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
-        finished: &BTreeSet<u32>,
+        decided: &Decided,
         controls: BTreeMap<SubtaskId, ControlSender>,
         enumerators: Enumerators,
         pool: IoPool,
         inputs: mpsc::Receiver<Input>,
     ) -> Self {
-        let coordinator = Coordinator::new(coordinator_config(job, max_parallelism, finished), start);
+        let coordinator = Coordinator::new(coordinator_config(job, decided), start);
         let master = Master::new(coordinator, controls.keys().copied(), enumerators);
         Self {
             job,
@@ -189,11 +188,7 @@ async fn sleep(wait_ms: Option<u64>) {
     }
 }
 
-fn coordinator_config(
-    job: &Job,
-    max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
-    finished: &BTreeSet<u32>,
-) -> CoordinatorConfig {
+fn coordinator_config(job: &Job, decided: &Decided) -> CoordinatorConfig {
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     CoordinatorConfig {
         job: job.name.clone(),
@@ -205,6 +200,6 @@ fn coordinator_config(
         checkpoints_after_tasks_finish: job.checkpoints.after_tasks_finish,
         retain: job.checkpoints.retain,
         key_hash: KEY_HASH_ID.to_owned(),
-        tasks: job.graph.task_plans(max_parallelism, finished),
+        tasks: job.graph.task_plans(&decided.max_parallelism, &decided.finished),
     }
 }

@@ -140,6 +140,10 @@ impl Operator for Probe {
         self.inner.freeze(barrier)
     }
 
+    fn notify_all_running(&mut self) -> Result<(), TaskError> {
+        self.inner.notify_all_running()
+    }
+
     fn notify_complete(&mut self, checkpoint: CheckpointId, now: Duration) -> Result<(), TaskError> {
         self.inner.notify_complete(checkpoint, now)
     }

@@ -85,7 +85,7 @@ struct Starting {
 
 enum Started {
     Finished,
-    Claimed(ClaimedJob, Prepared),
+    Claimed(Box<ClaimedJob>, Prepared),
 }
 
 impl World {
@@ -307,7 +307,7 @@ impl World {
                 now,
             };
             let prepared = prepare(&preparation, &mut claimed).await?;
-            Ok(Started::Claimed(claimed, prepared))
+            Ok(Started::Claimed(Box::new(claimed), prepared))
         };
         self.starting = Some(Starting { graph, witness, future: Box::pin(future) });
         Ok(())
@@ -345,7 +345,7 @@ impl World {
                     None => self.trace.write(self.now_ms, "master", format_args!("attempt {attempt} from nothing")),
                 }
                 let Starting { graph, witness, .. } = starting;
-                let process = Process::new(&self.scenario, &self.job, &graph, claimed, prepared, witness);
+                let process = Process::new(&self.scenario, &self.job, &graph, *claimed, prepared, witness);
                 self.process = Some(process.map_err(progress::unexpected)?);
                 Ok(())
             }

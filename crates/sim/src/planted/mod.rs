@@ -120,6 +120,10 @@ macro_rules! forward_operator {
             self.inner.take_output()
         }
 
+        fn notify_all_running(&mut self) -> Result<(), TaskError> {
+            self.inner.notify_all_running()
+        }
+
         fn notify_complete(&mut self, checkpoint: CheckpointId, now: std::time::Duration) -> Result<(), TaskError> {
             self.inner.notify_complete(checkpoint, now)
         }
