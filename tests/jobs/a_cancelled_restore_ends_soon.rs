@@ -1,8 +1,8 @@
 //! A job that is cancelled while it restores does not wait for the storage, and leaves nothing in the way of the next start.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 use std::sync::Mutex;
+use std::sync::mpsc::{Sender, channel};
 
 use highwater::FileSystemCheckpointStorage;
 use highwater::connectors::CollectedRecords;
@@ -21,7 +21,10 @@ fn files(folder: &TempDir) -> Arc<dyn CheckpointStorage> {
 }
 
 /// A storage that hangs in the next call of an operation, until what is returned is dropped.
-fn hanging(storage: Arc<dyn CheckpointStorage>, operation: Operation) -> (Arc<dyn CheckpointStorage>, Faults, Sender<()>) {
+fn hanging(
+    storage: Arc<dyn CheckpointStorage>,
+    operation: Operation,
+) -> (Arc<dyn CheckpointStorage>, Faults, Sender<()>) {
     let (release, released) = channel::<()>();
     let released = Mutex::new(released);
     let faults = Faults::default();

@@ -173,10 +173,7 @@ fn while_checkpoints_are_taken_it_only_costs_checkpoints() {
             let JobStatus { checkpoints_completed: completed, checkpoints_failed: failed, .. } = handle.status();
             // Once costs nothing: it is tried again, as long as the checkpoint has time. Nor does a finish that has happened: what is
             // there is what was to be.
-            let costs = matches!(
-                (operation, &fault),
-                (Operation::Create, _) | (Operation::Finish, Fault::FailBefore)
-            );
+            let costs = matches!((operation, &fault), (Operation::Create, _) | (Operation::Finish, Fault::FailBefore));
             if costs {
                 faults.arm(When::every(operation), fault.clone());
                 wait_until("a checkpoint has failed", || handle.status().checkpoints_failed > failed);

@@ -91,7 +91,10 @@ fn flip(path: &Path) {
 
 const DAMAGES: [Damage; 3] = [("deleted", delete), ("cut", cut), ("changed", flip)];
 
-fn start(storage: Arc<dyn CheckpointStorage>, falls_back: bool) -> (Result<JobResult, JobError>, CollectedRecords<Count>) {
+fn start(
+    storage: Arc<dyn CheckpointStorage>,
+    falls_back: bool,
+) -> (Result<JobResult, JobError>, CollectedRecords<Count>) {
     let records = CollectedRecords::default();
     let env = job(storage, falls_back);
     count(&env, NUMBERS, None, &records, |_| Ok(()));
@@ -121,12 +124,18 @@ fn unless_it_may_it_is_not_started_and_says_how_it_could_be() {
             let (result, records) = start(files(&folder), false);
             let error = result.unwrap_err();
             let text = text(&error);
-            assert!(text.starts_with(&format!("checkpoint {} cannot be restored: ", ids[2])), "{prefix} {what}: {text}");
+            assert!(
+                text.starts_with(&format!("checkpoint {} cannot be restored: ", ids[2])),
+                "{prefix} {what}: {text}"
+            );
             assert!(text.contains(&format!("checkpoint {} is kept too", ids[1])), "{prefix} {what}: {text}");
             assert!(text.contains("`execution.state-recovery.fall-back-to-older-checkpoint: true`"), "{text}");
             assert_eq!(records.len(), 0);
             let after = files_below(folder.path());
-            assert!(before.iter().all(|(path, content)| after.get(path) == Some(content)), "a refused start changes nothing");
+            assert!(
+                before.iter().all(|(path, content)| after.get(path) == Some(content)),
+                "a refused start changes nothing"
+            );
         }
     }
 }

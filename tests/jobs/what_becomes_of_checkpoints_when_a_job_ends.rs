@@ -22,7 +22,10 @@ fn checkpoints(storage: &dyn CheckpointStorage) -> usize {
     folders.iter().filter(|folder| folder.name().starts_with("chk-")).count()
 }
 
-fn job(storage: &Arc<dyn CheckpointStorage>, policy: Option<ExternalizedCheckpointRetention>) -> StreamExecutionEnvironment {
+fn job(
+    storage: &Arc<dyn CheckpointStorage>,
+    policy: Option<ExternalizedCheckpointRetention>,
+) -> StreamExecutionEnvironment {
     let env = environment("ending", storage.clone());
     env.set_restart_strategy(RestartStrategy::None);
     if let Some(policy) = policy {

@@ -213,7 +213,9 @@ impl World {
                         let is_settled = |one: &SubtaskId| self.settled.get(one).is_some_and(|id| *id >= last);
                         assert!(self.config.subtasks().iter().all(is_settled), "effects are missing");
                     }
-                    LogRecord::Claim { .. } | LogRecord::Dropped { .. } => panic!("a coordinator never writes {record:?}"),
+                    LogRecord::Claim { .. } | LogRecord::Dropped { .. } => {
+                        panic!("a coordinator never writes {record:?}")
+                    }
                 }
                 self.tasks.push(Task::Append(sequence, record));
             }

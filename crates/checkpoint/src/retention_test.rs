@@ -1,4 +1,4 @@
-//! What is kept and what goes while deletions fail and notifications are lost.
+//! What is kept and what goes while notifications are lost, and what others say is not listened to.
 
 use std::collections::BTreeSet;
 
@@ -6,17 +6,16 @@ use highwater_state_api::{Attempt, CheckpointId, JobName, ObjectPath};
 
 use crate::script_test::{ATTEMPT, acknowledgement, config, enumerated, metadata_handle, now, start};
 use crate::{
-    Action, CheckpointFailure, CheckpointFailureReason, Coordinator, CoordinatorConfig, Decline, Discard, DiscardId, Event, paths,
+    Action, CheckpointFailure, CheckpointFailureReason, Coordinator, CoordinatorConfig, Decline, Discard, DiscardId,
+    Event, paths,
 };
 
-/// A coordinator whose job does everything it asks for at once, and a storage of which deletions fail for a while.
+/// A coordinator whose job does everything it asks for at once.
 struct World {
     coordinator: Coordinator,
     now_ms: u64,
-    deletions_fail: bool,
     /// The folders of checkpoints.
     folders: BTreeSet<ObjectPath>,
-    completed: u64,
     /// How often subtasks were told of a checkpoint.
     told: Vec<CheckpointId>,
 }
@@ -26,9 +25,7 @@ impl World {
         let mut world = Self {
             coordinator: Coordinator::new(config, start()),
             now_ms: 0,
-            deletions_fail: false,
             folders: BTreeSet::new(),
-            completed: 0,
             told: Vec::new(),
         };
         for subtask in config_subtasks() {
@@ -60,7 +57,6 @@ impl World {
             }
             Action::AppendLog { sequence, .. } => vec![Event::LogAppended { sequence }],
             Action::NotifyComplete { checkpoint } => {
-                self.completed += 1;
                 self.told.push(checkpoint);
                 Vec::new()
             }
@@ -70,9 +66,6 @@ impl World {
     }
 
     fn discard(&mut self, id: DiscardId, discard: &Discard) -> Event {
-        if self.deletions_fail {
-            return Event::DiscardFailed { id };
-        }
         if let Discard::Folder(folder) = discard {
             self.folders.remove(folder);
         }
@@ -98,22 +91,6 @@ impl World {
 
 fn config_subtasks() -> BTreeSet<highwater_state_api::SubtaskId> {
     config().subtasks()
-}
-
-/// Contract: M243.
-///
-/// Field case: R35.
-#[test]
-fn sixty_checkpoints_complete_in_a_minute_in_which_nothing_can_be_deleted() {
-    let mut world = World::new(config());
-    world.deletions_fail = true;
-    world.go_on_until(60_000);
-    assert!(world.completed >= 50, "{} checkpoints", world.completed);
-    assert_eq!(world.folders.len() as u64, world.completed, "nothing is deleted");
-    world.deletions_fail = false;
-    world.go_on_until(180_000);
-    assert_eq!(world.kept(), [world.completed], "only the newest is left");
-    assert_eq!(world.coordinator.discards_outstanding(), 0);
 }
 
 /// Field case: R37.
@@ -161,7 +138,8 @@ fn an_acknowledgement_or_decline_of_another_job_touches_nothing() {
     // It completes from the acknowledgements of its own job, as if nothing had happened.
     let mut last = Vec::new();
     for subtask in config_subtasks() {
-        last = coordinator.on_event(now(1_002), Event::Acknowledged(acknowledgement(ATTEMPT, CheckpointId(1), subtask)));
+        last =
+            coordinator.on_event(now(1_002), Event::Acknowledged(acknowledgement(ATTEMPT, CheckpointId(1), subtask)));
     }
     assert!(matches!(last[..], [Action::WriteMetadata { .. }]), "{last:?}");
 }

@@ -140,9 +140,8 @@ pub(crate) fn remarks(config: &CheckpointConfig) -> Vec<String> {
         ));
     }
     if config.fall_back && config.retain == 1 {
-        remarks.push(
-            "only one checkpoint is kept: there is no older one to fall back to when it is damaged".to_owned(),
-        );
+        remarks
+            .push("only one checkpoint is kept: there is no older one to fall back to when it is damaged".to_owned());
     }
     if config.interval.is_none() {
         remarks.push(

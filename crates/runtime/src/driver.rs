@@ -16,12 +16,12 @@ use crate::control::Report;
 use crate::graph::JobGraph;
 use crate::job::{JobHandle, JobOutcome, JobResult, Owner, StatusBoard};
 use crate::job_end::{Dropped, JobEnd, drop_checkpoints};
-use crate::plan::JobConfig;
 use crate::patience::StartPatience;
+use crate::plan::JobConfig;
 use crate::recovery::{Failure, Recovery};
+use crate::restart_choice::{self, RestartSettings};
 use crate::restore::RestoreOptions;
 use crate::retrying_storage::RetryingStorage;
-use crate::restart_choice::{self, RestartSettings};
 use crate::{JobError, backend_choice, checkpoint_config, failpoint, options, threads, transaction_timeout};
 
 /// Threads that wait for storage at most.
@@ -149,7 +149,9 @@ async fn drop_checkpoints_of(job: &Arc<Job>, end: JobEnd) {
         Ok(Ok(Err(error))) => {
             tracing::error!(target: "highwater::job", %job, ?error, "the checkpoints could not be dropped");
         }
-        Ok(Err(error)) => tracing::error!(target: "highwater::job", %job, %error, "the checkpoints could not be dropped"),
+        Ok(Err(error)) => {
+            tracing::error!(target: "highwater::job", %job, %error, "the checkpoints could not be dropped")
+        }
         Err(_) => {
             tracing::error!(target: "highwater::job", %job, "the storage does not answer: the checkpoints may be there still");
         }

@@ -9,9 +9,9 @@ use highwater_checkpoint::PoisonRecord;
 use highwater_state_api::{Attempt, CheckpointId, OperatorUid};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::fall_back::DamagedCheckpoint;
 use crate::JobError;
 use crate::checkpoint_coordinator::{Ask, CheckpointCoordinator, PendingCheckpoint};
+use crate::fall_back::DamagedCheckpoint;
 use crate::metrics::SubtaskMetrics;
 
 /// A job that was started. Waited for with [`JobHandle::wait`], or awaited. Dropping it lets the job run on.

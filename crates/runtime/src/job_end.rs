@@ -71,11 +71,7 @@ async fn say_dropped(storage: &dyn CheckpointStorage, job: &JobName, attempt: At
 }
 
 /// Deletes all folders of this attempt and of those before it.
-async fn delete_folders(
-    storage: &dyn CheckpointStorage,
-    job: &JobName,
-    attempt: Attempt,
-) -> Result<(), StorageError> {
+async fn delete_folders(storage: &dyn CheckpointStorage, job: &JobName, attempt: Attempt) -> Result<(), StorageError> {
     let folders = storage.list_folders(&paths::job_folder(job)).await?;
     let nothing = AttemptStart {
         attempt: Attempt(attempt.0 + 1),
@@ -83,10 +79,14 @@ async fn delete_folders(
         next_sequence: 0,
         retained: Vec::new(),
     };
+    let mut result = Ok(());
     for folder in orphaned_checkpoints(job, &folders, &nothing) {
-        storage.delete_folder(&folder).await?;
+        // One that cannot be deleted does not keep the others.
+        if let Err(error) = storage.delete_folder(&folder).await {
+            result = Err(error);
+        }
     }
-    Ok(())
+    result
 }
 
 #[cfg(test)]

@@ -80,7 +80,12 @@ impl OverCheckpoints {
     }
 
     /// Patience for what is written for a checkpoint from now on, which may take `timeout` at most.
-    pub(crate) fn patience(&self, checkpoint: CheckpointId, clock: Arc<dyn Clock>, timeout: Duration) -> Arc<dyn Patience> {
+    pub(crate) fn patience(
+        &self,
+        checkpoint: CheckpointId,
+        clock: Arc<dyn Clock>,
+        timeout: Duration,
+    ) -> Arc<dyn Patience> {
         let deadline = clock.monotonic().saturating_add(timeout);
         Arc::new(CheckpointPatience { over: self.clone(), checkpoint, clock, deadline })
     }

@@ -7,19 +7,23 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use highwater_checkpoint::{
-    Assignment, AttemptStart, CheckpointMetadata, CompletedCheckpoint, FormatError, LogRecord, LogView, OperatorTarget, claim_record, decode_log_record,
-    decode_metadata, encode_log_record, orphaned_checkpoints, paths, redistribute, successors,
+    Assignment, AttemptStart, CheckpointMetadata, CompletedCheckpoint, FormatError, LogRecord, LogView, OperatorTarget,
+    claim_record, decode_log_record, decode_metadata, encode_log_record, orphaned_checkpoints, paths, redistribute,
+    successors,
 };
 use highwater_state_api::{
     CheckpointId, CheckpointStorage, JobName, MaxParallelism, ObjectPath, OperatorUid, StateHandle, StorageError,
     read_state,
 };
 
-use crate::fall_back::{Damage, DamagedCheckpoint, restore_failed};
 use crate::JobError;
+use crate::fall_back::{Damage, DamagedCheckpoint, restore_failed};
 
 /// How often a claim is tried when others claim the job at the same time.
 const CLAIM_TRIES_MAX: u32 = 20;
+/// How many deletions may fail before the rest is left to the next start: a storage that deletes nothing must not hold up this
+/// one.
+const CLEAN_UP_FAILURES_MAX: u32 = 3;
 
 /// How an attempt begins.
 pub enum Begun {
@@ -165,8 +169,8 @@ async fn read_checkpoint(
 ) -> Result<Restored, JobError> {
     let checkpoint = completed.checkpoint;
     let metadata = read_metadata(storage, checkpoint, &completed.metadata).await?;
-    let assignment = redistribute(&metadata, targets)
-        .map_err(|error| JobError::Restore { checkpoint, source: error.into() })?;
+    let assignment =
+        redistribute(&metadata, targets).map_err(|error| JobError::Restore { checkpoint, source: error.into() })?;
     Ok((checkpoint, assignment))
 }
 
@@ -180,7 +184,10 @@ async fn has_gone_on(storage: &dyn CheckpointStorage, job: &JobName, view: &LogV
 }
 
 /// Number of key groups of every operator: what its state has, or what was set, or what goes with its parallelism.
-pub(crate) fn max_parallelism(targets: &[OperatorTarget], restored: Option<&Restored>) -> BTreeMap<OperatorUid, MaxParallelism> {
+pub(crate) fn max_parallelism(
+    targets: &[OperatorTarget],
+    restored: Option<&Restored>,
+) -> BTreeMap<OperatorUid, MaxParallelism> {
     let of_target = |target: &OperatorTarget| {
         let from_checkpoint = restored.and_then(|(_, assignment)| assignment.operators.get(&target.uid));
         let groups = from_checkpoint
@@ -195,18 +202,25 @@ pub(crate) fn max_parallelism(targets: &[OperatorTarget], restored: Option<&Rest
 /// Deletes what dead attempts left and nobody can need any more. What cannot be deleted now is found again at the next
 /// start.
 async fn clean_up(storage: &dyn CheckpointStorage, job: &JobName, orphans: Vec<ObjectPath>, view: &LogView) {
-    let warn = |path: &ObjectPath, error: StorageError| {
+    let mut failures = 0;
+    let mut failed = |path: &ObjectPath, error: StorageError| {
         tracing::warn!(target: "highwater::job", %path, %error, "what a dead attempt left could not be deleted");
+        failures += 1;
+        failures == CLEAN_UP_FAILURES_MAX
     };
     for folder in orphans {
-        if let Err(error) = storage.delete_folder(&folder).await {
-            warn(&folder, error);
+        if let Err(error) = storage.delete_folder(&folder).await
+            && failed(&folder, error)
+        {
+            return;
         }
     }
     for sequence in view.obsolete_records() {
         let path = paths::log_record(job, *sequence);
-        if let Err(error) = storage.delete(&path).await {
-            warn(&path, error);
+        if let Err(error) = storage.delete(&path).await
+            && failed(&path, error)
+        {
+            return;
         }
     }
 }

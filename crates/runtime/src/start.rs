@@ -82,12 +82,15 @@ async fn prepare_attempt(job: &Job, patience: StartPatience) -> Result<Started, 
 
 /// The owner sees what the attempt goes on from.
 fn note_claimed(job: &Job, claimed: &ClaimedJob) {
-    let (attempt, restored_from) = (claimed.start.attempt, claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint));
+    let (attempt, restored_from) =
+        (claimed.start.attempt, claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint));
     let status = &mut job.board.lock().status;
     (status.attempt, status.restored_from) = (Some(attempt), restored_from);
     status.damaged_checkpoints.clone_from(&claimed.damaged);
     match restored_from {
-        Some(checkpoint) => tracing::info!(target: "highwater::job", job = %job.name, %attempt, %checkpoint, "restoring"),
+        Some(checkpoint) => {
+            tracing::info!(target: "highwater::job", job = %job.name, %attempt, %checkpoint, "restoring")
+        }
         None => tracing::info!(target: "highwater::job", job = %job.name, %attempt, "starting from nothing"),
     }
 }
