@@ -85,7 +85,7 @@ struct Starting {
 
 enum Started {
     Finished,
-    Claimed(ClaimedJob, Prepared),
+    Claimed(Box<ClaimedJob>, Prepared),
 }
 
 impl World {
@@ -295,7 +295,7 @@ impl World {
             let targets = shared.targets(max_parallelism);
             let mut claimed = match begin_attempt(&storage, &job, &targets, options, nonce).await? {
                 Begun::Finished => return Ok(Started::Finished),
-                Begun::Claimed(claimed) => *claimed,
+                Begun::Claimed(claimed) => claimed,
             };
             let state_backend: Arc<dyn StateBackend> = Arc::new(HeapStateBackend::new());
             let preparation = Preparation {
@@ -345,7 +345,7 @@ impl World {
                     None => self.trace.write(self.now_ms, "master", format_args!("attempt {attempt} from nothing")),
                 }
                 let Starting { graph, witness, .. } = starting;
-                let process = Process::new(&self.scenario, &self.job, &graph, claimed, prepared, witness);
+                let process = Process::new(&self.scenario, &self.job, &graph, *claimed, prepared, witness);
                 self.process = Some(process.map_err(progress::unexpected)?);
                 Ok(())
             }
