@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use highwater::FileSystemCheckpointStorage;
 use highwater::connectors::CollectedRecords;
@@ -24,8 +24,8 @@ fn files(folder: &TempDir) -> Arc<dyn CheckpointStorage> {
 fn hanging(
     storage: Arc<dyn CheckpointStorage>,
     operation: Operation,
-) -> (Arc<dyn CheckpointStorage>, Faults, Sender<()>) {
-    let (release, released) = channel::<()>();
+) -> (Arc<dyn CheckpointStorage>, Faults, SyncSender<()>) {
+    let (release, released) = sync_channel::<()>(0);
     let released = Mutex::new(released);
     let faults = Faults::default();
     let wait = move || {

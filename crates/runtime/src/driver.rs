@@ -134,8 +134,9 @@ async fn drop_checkpoints_of(job: &Arc<Job>, end: JobEnd) {
     // Without an attempt the job has not run in this process, and what there is is not its to delete.
     let Some(attempt) = job.board.lock().status.attempt else { return };
     let (shared, runtime) = (job.clone(), tokio::runtime::Handle::current());
+    let pool = runtime.clone();
     // A storage that hangs must not keep the owner of the job from hearing how it has ended.
-    let work = tokio::task::spawn_blocking(move || {
+    let work = pool.spawn_blocking(move || {
         runtime.block_on(drop_checkpoints(&shared.patient_storage(StartPatience::default()), &shared.name, attempt))
     });
     let (job, policy) = (&job.name, job.checkpoints.externalized_retention);

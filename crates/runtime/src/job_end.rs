@@ -79,10 +79,14 @@ async fn delete_folders(storage: &dyn CheckpointStorage, job: &JobName, attempt:
         next_sequence: 0,
         retained: Vec::new(),
     };
+    let mut result = Ok(());
     for folder in orphaned_checkpoints(job, &folders, &nothing) {
-        storage.delete_folder(&folder).await?;
+        // One that cannot be deleted does not keep the others.
+        if let Err(error) = storage.delete_folder(&folder).await {
+            result = Err(error);
+        }
     }
-    Ok(())
+    result
 }
 
 #[cfg(test)]

@@ -21,6 +21,9 @@ use crate::fall_back::{Damage, DamagedCheckpoint, restore_failed};
 
 /// How often a claim is tried when others claim the job at the same time.
 const CLAIM_TRIES_MAX: u32 = 20;
+/// How many deletions may fail before the rest is left to the next start: a storage that deletes nothing must not hold up this
+/// one.
+const CLEAN_UP_FAILURES_MAX: u32 = 3;
 
 /// How an attempt begins.
 pub enum Begun {
@@ -199,18 +202,25 @@ pub(crate) fn max_parallelism(
 /// Deletes what dead attempts left and nobody can need any more. What cannot be deleted now is found again at the next
 /// start.
 async fn clean_up(storage: &dyn CheckpointStorage, job: &JobName, orphans: Vec<ObjectPath>, view: &LogView) {
-    let warn = |path: &ObjectPath, error: StorageError| {
+    let mut failures = 0;
+    let mut failed = |path: &ObjectPath, error: StorageError| {
         tracing::warn!(target: "highwater::job", %path, %error, "what a dead attempt left could not be deleted");
+        failures += 1;
+        failures == CLEAN_UP_FAILURES_MAX
     };
     for folder in orphans {
-        if let Err(error) = storage.delete_folder(&folder).await {
-            warn(&folder, error);
+        if let Err(error) = storage.delete_folder(&folder).await
+            && failed(&folder, error)
+        {
+            return;
         }
     }
     for sequence in view.obsolete_records() {
         let path = paths::log_record(job, *sequence);
-        if let Err(error) = storage.delete(&path).await {
-            warn(&path, error);
+        if let Err(error) = storage.delete(&path).await
+            && failed(&path, error)
+        {
+            return;
         }
     }
 }

@@ -31,8 +31,9 @@ pub(crate) enum Started {
 /// Claims the job and reads what it goes on from.
 pub(crate) async fn start(job: &Arc<Job>, owner: &mut Owner) -> Result<Started, JobError> {
     let (shared, runtime, mut cancelled) = (job.clone(), Handle::current(), owner.cancelled.clone());
+    let pool = runtime.clone();
     let patience = StartPatience::until(owner.cancelled.clone());
-    let mut work = tokio::task::spawn_blocking(move || {
+    let mut work = pool.spawn_blocking(move || {
         runtime.block_on(async {
             tokio::select! {
                 biased;

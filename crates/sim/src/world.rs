@@ -295,7 +295,7 @@ impl World {
             let targets = shared.targets(max_parallelism);
             let mut claimed = match begin_attempt(&storage, &job, &targets, options, nonce).await? {
                 Begun::Finished => return Ok(Started::Finished),
-                Begun::Claimed(claimed) => *claimed,
+                Begun::Claimed(claimed) => claimed,
             };
             let state_backend: Arc<dyn StateBackend> = Arc::new(HeapStateBackend::new());
             let preparation = Preparation {
