@@ -35,6 +35,15 @@ pub(crate) struct Seen {
     pub put: Vec<RecordId>,
     /// For each snapshot, how many of them were before it.
     pub frozen: BTreeMap<CheckpointId, (usize, usize)>,
+    /// There will be no others.
+    pub ended: bool,
+}
+
+impl Seen {
+    /// How many there will ever be, once that is known.
+    pub(crate) fn at_the_end(&self) -> Option<(usize, usize)> {
+        self.ended.then_some((self.taken.len(), self.put.len()))
+    }
 }
 
 /// What the probes of one attempt have seen. Clones share it.
@@ -115,6 +124,7 @@ impl Operator for Probe {
     }
 
     fn finish(&mut self) -> Result<(), TaskError> {
+        self.note(|seen| seen.ended = true);
         self.inner.finish()
     }
 

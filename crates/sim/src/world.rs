@@ -289,13 +289,16 @@ impl World {
         let max_parallelism = MaxParallelism::new(self.scenario.max_parallelism).ok().filter(|_| sets_max_parallelism);
         let (storage, job, shared) = (self.storage.clone(), self.job.clone(), graph.clone());
         let (retain, nonce, hash_seed) = (self.scenario.protocol.retain, self.dice.next(), self.dice.next());
-        let now = self.time();
+        let (now, planted) = (self.time(), self.planted);
         let future = async move {
             let targets = shared.targets(max_parallelism);
-            let claimed = match begin_attempt(&storage, &job, &targets, retain, nonce).await? {
+            let mut claimed = match begin_attempt(&storage, &job, &targets, retain, nonce).await? {
                 Begun::Finished => return Ok(Started::Finished),
                 Begun::Claimed(claimed) => *claimed,
             };
+            if let Some(planted) = planted {
+                planted.forget(&mut claimed);
+            }
             let state_backend: Arc<dyn StateBackend> = Arc::new(HeapStateBackend::new());
             let preparation = Preparation {
                 job: &job,
@@ -338,6 +341,9 @@ impl World {
                         self.coverage.count("restores");
                         if self.topology != self.topology_of_checkpoint {
                             self.coverage.count("restores: with other numbers of subtasks");
+                        }
+                        if !prepared.finished.is_empty() {
+                            self.coverage.count("restores: with finished tasks");
                         }
                         self.trace.write(self.now_ms, "master", format_args!("attempt {attempt} from {checkpoint}"));
                     }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use highwater_runtime::control::Report;
 use highwater_runtime::graph::{JobGraph, OperatorFactory, OutputFactory};
 use highwater_runtime::operator::Operator;
+use highwater_runtime::restore::ClaimedJob;
 use highwater_state_api::Attempt;
 
 /// A bug that can be planted.
@@ -33,6 +34,10 @@ pub enum Planted {
     PositionOffByOne,
     /// An acknowledgement of an older attempt is counted.
     LateAcknowledgementCounted,
+    /// A subtask counts as ended from its first moment on, so that a checkpoint from before its end is taken for its last.
+    FinalCheckpointSkipped,
+    /// What has finished in a checkpoint is restored as if it had never been there.
+    FinishedSubtaskRestoredAsFresh,
 }
 
 impl fmt::Display for Planted {
@@ -55,13 +60,32 @@ impl Planted {
                 });
                 graph.edges[0].output = output;
             }
-            Self::CommitBeforeLog | Self::PositionOffByOne | Self::LateAcknowledgementCounted => {}
+            Self::CommitBeforeLog
+            | Self::PositionOffByOne
+            | Self::LateAcknowledgementCounted
+            | Self::FinalCheckpointSkipped
+            | Self::FinishedSubtaskRestoredAsFresh => {}
         }
     }
 
     /// How many records the positions in snapshots are before the true ones.
     pub fn off_by(self) -> u32 {
         u32::from(self == Self::PositionOffByOne)
+    }
+
+    /// What is reported besides a report.
+    pub fn adds(self, report: &Report) -> Option<Report> {
+        match (self, report) {
+            (Self::FinalCheckpointSkipped, Report::Running(subtask)) => Some(Report::Ended(*subtask)),
+            _ => None,
+        }
+    }
+
+    /// Changes what an attempt goes on from.
+    pub fn forget(self, claimed: &mut ClaimedJob) {
+        if let (Self::FinishedSubtaskRestoredAsFresh, Some((_, assignment))) = (self, &mut claimed.restored) {
+            assignment.operators.retain(|_, operator| !operator.finished);
+        }
     }
 
     /// Changes a report on its way to the master of `attempt`.
