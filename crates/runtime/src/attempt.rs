@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use highwater_checkpoint::{AttemptFailure, AttemptStart};
-use highwater_state_api::{CheckpointId, MaxParallelism, OperatorUid, RowSettings, SubtaskId};
+use highwater_checkpoint::AttemptFailure;
+use highwater_state_api::{OperatorUid, RowSettings, SubtaskId};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -74,15 +74,15 @@ pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptE
         now: job.clock.monotonic(),
     };
     let Prepared { finished, enumerators, contexts } = prepare(&preparation, &claimed).await?;
-    let ClaimedJob { start, max_parallelism, .. } = claimed;
     failpoint::hit(failpoint::DURING_RECOVERY);
 
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
     let pool = IoPool::new(Handle::current(), sender.clone());
-    let running = start_subtasks(job, &start, restored_from, &max_parallelism, &finished, contexts, &pool, &sender)?;
+    let running = start_subtasks(job, &claimed, &finished, contexts, &pool, &sender)?;
     drop(sender);
     let controls = running.controls.clone();
-    let mut shell = Shell::new(job, start, &max_parallelism, &finished, controls, enumerators, pool.clone(), inputs);
+    let tasks = job.graph.task_plans(&claimed.max_parallelism, &finished);
+    let mut shell = Shell::new(job, claimed.start, tasks, controls, enumerators, pool.clone(), inputs);
     let end = shell.run(owner).await;
     let stuck = running.stop(job, &mut shell).await;
     if let Some(stuck) = stuck {
@@ -119,9 +119,7 @@ struct RunningSubtasks {
 
 fn start_subtasks(
     job: &Job,
-    start: &AttemptStart,
-    restored: Option<CheckpointId>,
-    max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
+    claimed: &ClaimedJob,
     finished: &BTreeSet<u32>,
     mut contexts: Contexts,
     pool: &IoPool,
@@ -130,12 +128,12 @@ fn start_subtasks(
     let parkers: BTreeMap<SubtaskId, Arc<Parker>> = contexts.keys().map(|id| (*id, Arc::default())).collect();
     let environment = AttemptEnvironment {
         job: job.name.clone(),
-        attempt: start.attempt,
-        restored,
+        attempt: claimed.start.attempt,
+        restored: claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint),
         mode: job.checkpoints.mode,
         checkpoints_after_tasks_finish: job.checkpoints.after_tasks_finish,
         finished,
-        max_parallelism,
+        max_parallelism: &claimed.max_parallelism,
         channel_bytes_max: CHANNEL_BYTES_MAX,
         executor: Arc::new(PoolExecutor { pool: pool.clone(), storage: job.storage.clone() }),
         waker: &|id| parkers[&id].waker(),

@@ -1,10 +1,10 @@
 //! The shell around the master of an attempt: tells it what happens and obeys its orders. It decides nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use highwater_checkpoint::{AttemptStart, Coordinator, CoordinatorConfig, Event, RequestId};
-use highwater_state_api::{KEY_HASH_ID, MaxParallelism, OperatorUid, SubtaskId};
+use highwater_checkpoint::{AttemptStart, Coordinator, CoordinatorConfig, Event, RequestId, TaskPlan};
+use highwater_state_api::{KEY_HASH_ID, SubtaskId};
 use tokio::sync::mpsc;
 
 use crate::attempt::AttemptEnd;
@@ -36,14 +36,13 @@ impl<'a> Shell<'a> {
     pub(crate) fn new(
         job: &'a Job,
         start: AttemptStart,
-        max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
-        finished: &BTreeSet<u32>,
+        tasks: Vec<TaskPlan>,
         controls: BTreeMap<SubtaskId, ControlSender>,
         enumerators: Enumerators,
         pool: IoPool,
         inputs: mpsc::Receiver<Input>,
     ) -> Self {
-        let coordinator = Coordinator::new(coordinator_config(job, max_parallelism, finished), start);
+        let coordinator = Coordinator::new(coordinator_config(job, tasks), start);
         let master = Master::new(coordinator, controls.keys().copied(), enumerators);
         Self {
             job,
@@ -174,11 +173,7 @@ async fn sleep(wait_ms: Option<u64>) {
     }
 }
 
-fn coordinator_config(
-    job: &Job,
-    max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
-    finished: &BTreeSet<u32>,
-) -> CoordinatorConfig {
+fn coordinator_config(job: &Job, tasks: Vec<TaskPlan>) -> CoordinatorConfig {
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     CoordinatorConfig {
         job: job.name.clone(),
@@ -190,6 +185,6 @@ fn coordinator_config(
         checkpoints_after_tasks_finish: job.checkpoints.after_tasks_finish,
         retain: job.checkpoints.retain,
         key_hash: KEY_HASH_ID.to_owned(),
-        tasks: job.graph.task_plans(max_parallelism, finished),
+        tasks,
     }
 }
