@@ -40,6 +40,10 @@ pub struct TaskPlan {
     /// The tasks that send to it, by index. While one of them has not finished, checkpoints come with its barriers;
     /// otherwise, and so always at a source, the subtasks are told to take them.
     pub upstream: Vec<u32>,
+    /// The tasks that would be one with this one if they had the same parallelism are a group, and this is the index of its
+    /// first; the task's own if it is alone. They finish together: at another parallelism they may be one task, of which
+    /// nothing must have finished before the rest.
+    pub group: u32,
     /// The task had finished in the checkpoint that the attempt goes on from: none of its subtasks is there.
     pub finished: bool,
     /// The operators in chain order.

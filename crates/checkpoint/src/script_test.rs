@@ -33,6 +33,7 @@ pub(crate) fn config() -> CoordinatorConfig {
         parallelism: 2,
         is_source,
         upstream: if is_source { Vec::new() } else { vec![0] },
+        group: u32::from(!is_source),
         finished: false,
         operators: vec![OperatorPlan { uid: uid(operator), max_parallelism: groups }],
     };

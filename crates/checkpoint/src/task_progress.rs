@@ -181,14 +181,25 @@ impl TaskProgress {
             state.settled.insert(subtask.subtask);
         }
         // Who sends comes before whom it sends to: one sweep finds all.
-        for task in 0..self.tasks.len() {
-            let state = &self.tasks[task];
-            let is_settled = state.settled.len() == state.plan.parallelism as usize;
-            // A task must not have finished in a checkpoint in which somebody upstream has not: that could not be restored.
-            if state.stage == Stage::Active && is_settled && self.upstream_has_finished(state) {
-                self.tasks[task].stage = Stage::Finished;
+        for group in 0..self.tasks.len() as u32 {
+            if self.may_finish(group) {
+                let active = self.tasks.iter_mut().filter(|state| state.plan.group == group);
+                active.filter(|state| !state.has_finished()).for_each(|state| state.stage = Stage::Finished);
             }
         }
+    }
+
+    /// Whether the tasks of a group are all settled and have nobody upstream that is not.
+    ///
+    /// A task must not have finished in a checkpoint in which somebody upstream has not, nor a part of what is one task at
+    /// another parallelism: that could not be restored.
+    fn may_finish(&self, group: u32) -> bool {
+        let mut members = self.tasks.iter().filter(|state| state.plan.group == group);
+        members.all(|state| {
+            let mut upstream = state.plan.upstream.iter().map(|upstream| &self.tasks[*upstream as usize]);
+            let is_settled = state.settled.len() == state.plan.parallelism as usize;
+            state.has_finished() || is_settled && upstream.all(|it| it.plan.group == group || it.has_finished())
+        })
     }
 
     /// The subtasks of tasks that have finished and that no pending checkpoint waits for: each is named once, and may go.
@@ -219,7 +230,7 @@ mod tests {
     /// The task of a source, one of a counter behind it, and another source that goes on.
     fn progress() -> TaskProgress {
         let mut config = config();
-        config.tasks.push(config.tasks[0].clone());
+        config.tasks.push(TaskPlan { group: 2, ..config.tasks[0].clone() });
         TaskProgress::new(&config)
     }
 
@@ -239,6 +250,29 @@ mod tests {
         assert_eq!(progress.plan().to_trigger, both(2));
         assert_eq!(progress.take_gone(std::iter::empty()), [both(0), both(1)].concat());
         assert_eq!(progress.take_gone(std::iter::empty()), []);
+    }
+
+    #[test]
+    fn tasks_that_would_be_one_at_another_parallelism_finish_together() {
+        let mut config = config();
+        config.tasks.push(TaskPlan { upstream: vec![1], group: 1, ..config.tasks[1].clone() });
+        let mut progress = TaskProgress::new(&config);
+        let end = |progress: &mut TaskProgress, task| {
+            [subtask(task, 0), subtask(task, 1)].into_iter().for_each(|one| progress.ended(one));
+        };
+        let settle = |progress: &mut TaskProgress, task| {
+            [subtask(task, 0), subtask(task, 1)].into_iter().for_each(|one| progress.settled(one, CheckpointId(9)));
+        };
+        end(&mut progress, 0);
+        end(&mut progress, 1);
+        let plan = progress.plan();
+        end(&mut progress, 2);
+        progress.completed(&plan, CheckpointId(3));
+        (0..3).for_each(|task| settle(&mut progress, task));
+        assert_eq!(progress.plan().finished, BTreeSet::from([0]), "the third has had no final checkpoint");
+        progress.completed(&progress.plan(), CheckpointId(4));
+        settle(&mut progress, 2);
+        assert_eq!(progress.plan().finished, BTreeSet::from([0, 1, 2]));
     }
 
     /// Contract: P294.

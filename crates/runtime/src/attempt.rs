@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use highwater_checkpoint::AttemptFailure;
-use highwater_state_api::{Attempt, CheckpointId, MaxParallelism, OperatorUid, SubtaskId};
+use highwater_state_api::{OperatorUid, SubtaskId};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -52,17 +52,15 @@ pub(crate) async fn run_attempt(job: &Arc<Job>, owner: &mut Owner) -> Result<Att
         Started::Cancelled => return Ok(AttemptEnd::Cancelled),
         Started::Prepared(claimed, prepared) => (claimed, prepared),
     };
-    let restored_from = claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint);
-    let ClaimedJob { start, max_parallelism, .. } = *claimed;
     failpoint::hit(failpoint::DURING_RECOVERY);
 
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
     let pool = IoPool::new(Handle::current(), sender.clone());
-    let decided = Decided { restored_from, max_parallelism, finished };
-    let running = start_subtasks(job, start.attempt, &decided, contexts, &pool, &sender)?;
+    let running = start_subtasks(job, &claimed, &finished, contexts, &pool, &sender)?;
     drop(sender);
     let controls = running.controls.clone();
-    let mut shell = Shell::new(job, start, &decided, controls, enumerators, pool.clone(), inputs);
+    let tasks = job.graph.task_plans(&claimed.max_parallelism, &finished);
+    let mut shell = Shell::new(job, claimed.start, tasks, controls, enumerators, pool.clone(), inputs);
     let end = shell.run(owner).await;
     // What was not written yet is needed by nobody any more.
     pool.over.end();
@@ -106,20 +104,10 @@ struct RunningSubtasks {
     threads: Vec<(SubtaskId, JoinHandle<()>)>,
 }
 
-/// What the start of an attempt has decided about the operators of the job.
-pub(crate) struct Decided {
-    /// The checkpoint that the attempt goes on from.
-    pub(crate) restored_from: Option<CheckpointId>,
-    /// Number of key groups of each operator.
-    pub(crate) max_parallelism: BTreeMap<OperatorUid, MaxParallelism>,
-    /// The tasks that have finished and are not run.
-    pub(crate) finished: BTreeSet<u32>,
-}
-
 fn start_subtasks(
     job: &Job,
-    attempt: Attempt,
-    decided: &Decided,
+    claimed: &ClaimedJob,
+    finished: &BTreeSet<u32>,
     mut contexts: Contexts,
     pool: &IoPool,
     inputs: &mpsc::Sender<Input>,
@@ -127,12 +115,12 @@ fn start_subtasks(
     let parkers: BTreeMap<SubtaskId, Arc<Parker>> = contexts.keys().map(|id| (*id, Arc::default())).collect();
     let environment = AttemptEnvironment {
         job: job.name.clone(),
-        attempt,
-        restored: decided.restored_from,
+        attempt: claimed.start.attempt,
+        restored: claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint),
         mode: job.checkpoints.mode,
         checkpoints_after_tasks_finish: job.checkpoints.after_tasks_finish,
-        finished: &decided.finished,
-        max_parallelism: &decided.max_parallelism,
+        finished,
+        max_parallelism: &claimed.max_parallelism,
         channel_bytes_max: CHANNEL_BYTES_MAX,
         executor: Arc::new(PoolExecutor {
             pool: pool.clone(),

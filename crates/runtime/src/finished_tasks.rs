@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use highwater_checkpoint::{Assignment, HaveEnded};
 use highwater_state_api::OperatorUid;
 
-use crate::graph::{EdgePattern, JobGraph, OperatorNode};
+use crate::graph::{JobGraph, OperatorNode};
 
 /// Why a job cannot go on from a checkpoint in which some of its operators have finished. Its graph has to change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,13 +58,12 @@ pub(crate) fn finished_tasks(
     let mut tasks: Vec<Status> = Vec::with_capacity(graph.tasks.len());
     for (index, task) in graph.tasks.iter().enumerate() {
         let edges = graph.edges.iter().filter(|edge| edge.to == index);
-        let mut inputs: Vec<(Status, EdgePattern)> =
-            edges.map(|edge| (tasks[edge.from].clone(), edge.pattern)).collect();
+        let mut inputs: Vec<Status> = edges.map(|edge| tasks[edge.from].clone()).collect();
         let mut chain: Vec<(&OperatorUid, bool)> = Vec::with_capacity(task.operators.len());
         for operator in &task.operators {
             let status = status_of(operator, assignment, &inputs)?;
             chain.push((&operator.uid, status.finished));
-            inputs = vec![(status, EdgePattern::Forward)];
+            inputs = vec![status];
         }
         if let Some((running, _)) = chain.iter().find(|(_, finished)| !finished) {
             if let Some((finished, _)) = chain.iter().rfind(|(_, finished)| *finished) {
@@ -74,7 +73,7 @@ pub(crate) fn finished_tasks(
         } else {
             finished.insert(index as u32);
         }
-        tasks.extend(inputs.into_iter().map(|(status, _)| status));
+        tasks.extend(inputs);
     }
     Ok(finished)
 }
@@ -83,15 +82,15 @@ pub(crate) fn finished_tasks(
 fn status_of(
     operator: &OperatorNode,
     assignment: &Assignment,
-    inputs: &[(Status, EdgePattern)],
+    inputs: &[Status],
 ) -> Result<Status, FinishedOperatorError> {
     let uid = &operator.uid;
     let Some(restored) = assignment.operators.get(uid) else { return Ok(derived(operator, inputs)) };
-    let must_not_be_behind = |(input, pattern): &&(Status, EdgePattern)| {
-        (restored.finished && !input.finished) || restored.ended > at_most(input.ended, *pattern)
-    };
+    // However they are connected: some may have ended in some subtasks alone, and with another parallelism each of them is
+    // behind all of those.
+    let must_not_be_behind = |input: &&Status| (restored.finished && !input.finished) || restored.ended > input.ended;
     match inputs.iter().find(must_not_be_behind) {
-        Some((input, _)) => {
+        Some(input) => {
             let (ended, running) = (uid.clone(), input.named.clone());
             Err(FinishedOperatorError::BehindRunning { ended, running })
         }
@@ -99,24 +98,13 @@ fn status_of(
     }
 }
 
-/// How many subtasks can have ended behind such an input.
-fn at_most(input: HaveEnded, pattern: EdgePattern) -> HaveEnded {
-    match (pattern, input) {
-        (_, HaveEnded::All) => HaveEnded::All,
-        (EdgePattern::Forward, input) => input,
-        // Everybody waits for everybody.
-        (EdgePattern::AllToAll, _) => HaveEnded::None,
-    }
-}
-
 /// An operator of which the checkpoint says nothing. If its uid only counts the steps it has no state, and has nothing to do
 /// when nobody is left to send to it. Otherwise it is new: it is run, and finds its input ended as far as it is.
-fn derived(operator: &OperatorNode, inputs: &[(Status, EdgePattern)]) -> Status {
-    let nobody_runs = !inputs.is_empty() && inputs.iter().all(|(input, _)| input.finished);
-    let ended = inputs.iter().map(|(input, pattern)| at_most(input.ended, *pattern)).min();
-    let ended = ended.unwrap_or(HaveEnded::None);
-    let unfinished = inputs.iter().map(|(input, _)| input).filter(|input| !input.finished);
-    let named = unfinished.min_by_key(|input| input.ended).map_or(&operator.uid, |input| &input.named).clone();
+fn derived(operator: &OperatorNode, inputs: &[Status]) -> Status {
+    let nobody_runs = !inputs.is_empty() && inputs.iter().all(|input| input.finished);
+    let first_to_run = inputs.iter().filter(|input| !input.finished).min_by_key(|input| input.ended);
+    let ended = inputs.iter().map(|input| input.ended).min().unwrap_or(HaveEnded::None);
+    let named = first_to_run.map_or(&operator.uid, |input| &input.named).clone();
     Status { finished: nobody_runs && !operator.is_stable, ended, named }
 }
 

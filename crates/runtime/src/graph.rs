@@ -66,6 +66,8 @@ pub struct EdgeNode {
     pub to: usize,
     /// Which subtasks are connected.
     pub pattern: EdgePattern,
+    /// Whether the two tasks would be one if they had the same parallelism.
+    pub may_chain: bool,
     /// Makes the sending side.
     pub output: OutputFactory,
     /// Reads records in flight back.
@@ -121,12 +123,17 @@ impl JobGraph {
             uid: operator.uid.clone(),
             max_parallelism: max_parallelism[&operator.uid],
         };
+        let mut groups: Vec<u32> = (0..self.tasks.len() as u32).collect();
+        for edge in self.edges.iter().filter(|edge| edge.may_chain) {
+            groups[edge.to] = groups[edge.from];
+        }
         let upstream_of =
             |task: usize| self.edges.iter().filter(move |edge| edge.to == task).map(|edge| edge.from as u32);
         let task = |(index, task): (usize, &TaskNode)| TaskPlan {
             parallelism: task.parallelism,
             is_source: task.operators[0].source.is_some(),
             upstream: upstream_of(index).collect(),
+            group: groups[index],
             finished: finished.contains(&(index as u32)),
             operators: task.operators.iter().map(operator).collect(),
         };

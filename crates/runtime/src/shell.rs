@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_checkpoint::{Action, AttemptStart, Coordinator, CoordinatorConfig, Event, RequestId};
+use highwater_checkpoint::{Action, AttemptStart, Coordinator, CoordinatorConfig, Event, RequestId, TaskPlan};
 use highwater_state_api::{CheckpointStorage, KEY_HASH_ID, SubtaskId};
 use tokio::sync::mpsc;
 
-use crate::attempt::{AttemptEnd, Decided};
+use crate::attempt::AttemptEnd;
 use crate::checkpoint_coordinator::{Answer, Ask};
 use crate::control::{ControlSender, Report};
 use crate::driver::{Input, Job};
@@ -38,13 +38,13 @@ impl<'a> Shell<'a> {
     pub(crate) fn new(
         job: &'a Job,
         start: AttemptStart,
-        decided: &Decided,
+        tasks: Vec<TaskPlan>,
         controls: BTreeMap<SubtaskId, ControlSender>,
         enumerators: Enumerators,
         pool: IoPool,
         inputs: mpsc::Receiver<Input>,
     ) -> Self {
-        let coordinator = Coordinator::new(coordinator_config(job, decided), start);
+        let coordinator = Coordinator::new(coordinator_config(job, tasks), start);
         let master = Master::new(coordinator, controls.keys().copied(), enumerators);
         Self {
             job,
@@ -188,7 +188,7 @@ async fn sleep(wait_ms: Option<u64>) {
     }
 }
 
-fn coordinator_config(job: &Job, decided: &Decided) -> CoordinatorConfig {
+fn coordinator_config(job: &Job, tasks: Vec<TaskPlan>) -> CoordinatorConfig {
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     CoordinatorConfig {
         job: job.name.clone(),
@@ -200,6 +200,6 @@ fn coordinator_config(job: &Job, decided: &Decided) -> CoordinatorConfig {
         checkpoints_after_tasks_finish: job.checkpoints.after_tasks_finish,
         retain: job.checkpoints.retain,
         key_hash: KEY_HASH_ID.to_owned(),
-        tasks: job.graph.task_plans(&decided.max_parallelism, &decided.finished),
+        tasks,
     }
 }

@@ -448,7 +448,8 @@ impl ProcessFunction<u64> for Summing {
     }
 }
 
-/// Contract: G138, G139. Field case: R01.
+/// Contract: G138, G139.
+/// Field case: R01.
 #[test]
 fn the_end_of_one_input_lets_the_other_one_go_whether_it_counts_as_a_barrier_or_not() {
     for (enabled, of_the_fifth) in

@@ -293,7 +293,10 @@ impl World {
         if let Some(planted) = self.planted {
             planted.tamper(&mut report, process.attempt);
         }
-        process.master.on_report(self.now(), report)
+        let added = self.planted.and_then(|planted| planted.adds(&report));
+        let mut orders = process.master.on_report(self.now(), report);
+        orders.extend(added.into_iter().flat_map(|report| process.master.on_report(self.now(), report)));
+        orders
     }
 
     fn obey(&mut self, process: &mut Process, orders: Vec<Order>) -> Result<(), Violation> {
@@ -303,6 +306,9 @@ impl World {
                     if let Control::Trigger { checkpoint, .. } = &message {
                         self.ids.triggered(process.attempt, *checkpoint)?;
                         self.coverage.count("triggers");
+                    }
+                    if message == Control::Finish {
+                        self.coverage.count("subtasks that have finished before the job");
                     }
                     if let Some(slot) = process.slots.get_mut(&id) {
                         slot.send(message);

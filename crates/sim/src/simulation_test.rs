@@ -20,6 +20,9 @@ fn three_hundred_seeds_are_clean() {
     for what in ["kills", "checkpoints completed", "restores", "storage failed after", "lost: acknowledgements"] {
         assert!(coverage.of(what) > 50, "{what} hardly ever happened:\n{coverage}");
     }
+    for what in ["subtasks that have finished before the job", "restores: with finished tasks"] {
+        assert!(coverage.of(what) > 20, "{what} hardly ever happened:\n{coverage}");
+    }
 }
 
 fn explain(run: &crate::Run) -> String {
@@ -70,4 +73,14 @@ fn a_late_acknowledgement_that_is_counted_is_caught() {
 #[test]
 fn a_retention_that_deletes_the_newest_checkpoint_is_caught() {
     is_caught(Planted::RetentionDeletesTheNewest, "I3");
+}
+
+#[test]
+fn a_final_checkpoint_that_is_skipped_is_caught() {
+    is_caught(Planted::FinalCheckpointSkipped, "commits follow checkpoints");
+}
+
+#[test]
+fn a_finished_subtask_that_is_restored_as_fresh_is_caught() {
+    is_caught(Planted::FinishedSubtaskRestoredAsFresh, "I1");
 }

@@ -290,13 +290,16 @@ impl World {
         let (storage, job, shared) = (self.storage.clone(), self.job.clone(), graph.clone());
         let options = RestoreOptions { retain: self.scenario.protocol.retain, falls_back: false };
         let (nonce, hash_seed) = (self.dice.next(), self.dice.next());
-        let now = self.time();
+        let (now, planted) = (self.time(), self.planted);
         let future = async move {
             let targets = shared.targets(max_parallelism);
             let mut claimed = match begin_attempt(&storage, &job, &targets, options, nonce).await? {
                 Begun::Finished => return Ok(Started::Finished),
                 Begun::Claimed(claimed) => claimed,
             };
+            if let Some(planted) = planted {
+                planted.forget(&mut claimed);
+            }
             let state_backend: Arc<dyn StateBackend> = Arc::new(HeapStateBackend::new());
             let preparation = Preparation {
                 job: &job,
@@ -307,7 +310,7 @@ impl World {
                 now,
             };
             let prepared = prepare(&preparation, &mut claimed).await?;
-            Ok(Started::Claimed(Box::new(claimed), prepared))
+            Ok(Started::Claimed(claimed, prepared))
         };
         self.starting = Some(Starting { graph, witness, future: Box::pin(future) });
         Ok(())
@@ -339,6 +342,9 @@ impl World {
                         self.coverage.count("restores");
                         if self.topology != self.topology_of_checkpoint {
                             self.coverage.count("restores: with other numbers of subtasks");
+                        }
+                        if !prepared.finished.is_empty() {
+                            self.coverage.count("restores: with finished tasks");
                         }
                         self.trace.write(self.now_ms, "master", format_args!("attempt {attempt} from {checkpoint}"));
                     }
