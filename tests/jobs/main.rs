@@ -30,6 +30,7 @@ mod checkpoints_are_asked_for;
 mod each_operator_is_rescaled_on_its_own;
 mod functions_hear_what_became_of_checkpoints;
 mod jobs_run_where_they_are_started;
+mod killed_process;
 mod left_overs_block_no_checkpoint;
 mod pace;
 mod raw_state_goes_where_its_share_goes;
