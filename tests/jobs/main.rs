@@ -34,6 +34,7 @@ mod checkpoints_are_asked_for;
 mod each_operator_is_rescaled_on_its_own;
 mod functions_hear_what_became_of_checkpoints;
 mod jobs_run_where_they_are_started;
+mod killed_process;
 mod left_overs_block_no_checkpoint;
 mod nothing_is_restored_in_part;
 mod pace;
