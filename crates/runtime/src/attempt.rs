@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use highwater_checkpoint::{AttemptFailure, AttemptStart};
+use highwater_checkpoint::{AttemptFailure, AttemptStart, Now, OperatorTarget};
 use highwater_state_api::{CheckpointId, MaxParallelism, OperatorUid, RowSettings, SubtaskId};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -14,12 +14,15 @@ use tokio::sync::mpsc;
 use crate::build::{AttemptEnvironment, BuiltSubtask, build_subtasks};
 use crate::control::{Control, ControlSender, Report, Reports};
 use crate::driver::{Input, Job};
+use crate::fence::{Fence, FenceSetup};
 use crate::io_pool::{IoPool, PoolExecutor};
 use crate::job::{Owner, RunningSubtask};
+use crate::lease_keeper::{LeaseKeeper, LeaseKeeping};
 use crate::operator::OperatorContext;
 use crate::prepare::{Contexts, Preparation, Prepared, prepare};
-use crate::restore::{Begun, ClaimedJob, begin_attempt};
+use crate::restore::{Begun, Claimant, ClaimedJob, Over, begin_attempt, remove_left_overs};
 use crate::shell::Shell;
+use crate::standby::{self, Waited};
 use crate::subtask::{Step, Subtask};
 use crate::threads::{self, Parker};
 use crate::{JobError, TaskError, failpoint, random};
@@ -43,14 +46,99 @@ pub(crate) enum AttemptEnd {
     CoordinatorFailed(AttemptFailure),
 }
 
+/// The claims of this process.
+pub(crate) struct Claims {
+    nonce: u64,
+    /// Whether it has had the job. From then on it goes on only with a job that is still its own.
+    has_claimed: bool,
+}
+
+impl Claims {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self { nonce: random::nonce(), has_claimed: false }
+    }
+}
+
 /// Runs one attempt to its end. An error means that no task was started.
-pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptEnd, JobError> {
+pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner, claims: &mut Claims) -> Result<AttemptEnd, JobError> {
     let targets = job.targets()?;
-    let claimed =
-        match begin_attempt(&*job.storage, &job.name, &targets, job.checkpoints.retain, random::nonce()).await? {
-            Begun::Finished => return Ok(AttemptEnd::AlreadyFinished),
-            Begun::Claimed(claimed) => *claimed,
+    let (claimed, begun) = match claim(job, owner, claims, &targets).await? {
+        Ok(claimed) => claimed,
+        Err(end) => return Ok(end),
+    };
+    let setup = FenceSetup {
+        storage: job.storage.clone(),
+        job: job.name.clone(),
+        now: {
+            let clock = job.clock.clone();
+            Box::new(move || clock.now())
+        },
+        lease_ms: job.high_availability.lease.as_millis() as u64,
+        runtime: Some(Handle::current()),
+    };
+    let fence = Fence::new(setup, &claimed.start, begun);
+    match run_claimed(job, owner, claims, &targets, claimed, &fence).await {
+        result @ Ok(AttemptEnd::Finished | AttemptEnd::AlreadyFinished | AttemptEnd::Cancelled) => result,
+        // Whatever went wrong, if another process has the job, then that was the cause, or does not matter any more.
+        failed => match fence.foreign_claim().await {
+            Some(sequence) => Ok(AttemptEnd::CoordinatorFailed(AttemptFailure::Fenced { sequence })),
+            None => match failed {
+                Err(JobError::Coordinator(failure)) => Ok(AttemptEnd::CoordinatorFailed(failure)),
+                other => other,
+            },
+        },
+    }
+}
+
+/// Claims the job, and says when it began to: the lease counts from there. Otherwise, how the attempt ends without it.
+async fn claim(
+    job: &Job,
+    owner: &mut Owner,
+    claims: &mut Claims,
+    targets: &[OperatorTarget],
+) -> Result<Result<(ClaimedJob, Now), AttemptEnd>, JobError> {
+    loop {
+        let over = if claims.has_claimed {
+            Over::Own
+        } else if job.high_availability.standby {
+            match standby::wait(job, owner, claims.nonce).await? {
+                Waited::Free(next_sequence) => Over::Unchanged(next_sequence),
+                Waited::Cancelled => return Ok(Err(AttemptEnd::Cancelled)),
+            }
+        } else {
+            Over::Anyone
         };
+        let begun = job.clock.now();
+        let claimant = Claimant { nonce: claims.nonce, over };
+        match begin_attempt(&*job.storage, &job.name, targets, job.checkpoints.retain, claimant).await? {
+            Begun::Finished => return Ok(Err(AttemptEnd::AlreadyFinished)),
+            Begun::Claimed(claimed) => {
+                claims.has_claimed = true;
+                return Ok(Ok((*claimed, begun)));
+            }
+            Begun::Held { sequence } if claims.has_claimed => {
+                return Ok(Err(AttemptEnd::CoordinatorFailed(AttemptFailure::Fenced { sequence })));
+            }
+            // Somebody else was faster, or the one that was waited for lives: on waiting.
+            Begun::Held { .. } => {}
+        }
+    }
+}
+
+/// Runs an attempt that has claimed the job.
+async fn run_claimed(
+    job: &Job,
+    owner: &mut Owner,
+    claims: &Claims,
+    targets: &[OperatorTarget],
+    mut claimed: ClaimedJob,
+    fence: &Fence,
+) -> Result<AttemptEnd, JobError> {
+    let (sender, inputs) = mpsc::channel(INPUTS_MAX);
+    let _keeper = job.high_availability.standby.then(|| keep_lease(job, &claimed.start, fence, &sender)).transpose()?;
+    let left_overs = std::mem::take(&mut claimed.left_overs);
+    remove_left_overs(&*job.storage, fence, left_overs).await?;
     let restored_from = claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint);
     {
         let mut board = job.board.lock();
@@ -71,18 +159,19 @@ pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptE
         state_backend: &job.state_backend,
         storage: &*job.storage,
         row_settings: RowSettings { cached_rows_max: job.config.cached_rows_max, hash_seed: random::nonce() },
+        fence,
         now: job.clock.monotonic(),
     };
     let Prepared { enumerators, contexts } = prepare(&preparation, &claimed).await?;
     let ClaimedJob { start, max_parallelism, .. } = claimed;
     failpoint::hit(failpoint::DURING_RECOVERY);
 
-    let (sender, inputs) = mpsc::channel(INPUTS_MAX);
     let pool = IoPool::new(Handle::current(), sender.clone());
     let running = start_subtasks(job, &start, restored_from, &max_parallelism, contexts, &pool, &sender)?;
     drop(sender);
     let controls = running.controls.clone();
-    let mut shell = Shell::new(job, start, &max_parallelism, controls, enumerators, pool.clone(), inputs);
+    let mut shell =
+        Shell::new(job, start, &max_parallelism, controls, enumerators, pool.clone(), fence.clone(), inputs);
     let end = shell.run(owner).await;
     let stuck = running.stop(job, &mut shell).await;
     if let Some(stuck) = stuck {
@@ -103,12 +192,30 @@ pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptE
     } else if matches!(end, AttemptEnd::Finished) {
         // Answers that were on their way when the job finished were of checkpoints that had failed. Another start would
         // delete what they left, and there will be none.
-        let tidied = begin_attempt(&*job.storage, &job.name, &targets, job.checkpoints.retain, random::nonce()).await;
+        let claimant = Claimant { nonce: claims.nonce, over: Over::Own };
+        let tidied = begin_attempt(&*job.storage, &job.name, targets, job.checkpoints.retain, claimant).await;
         if let Err(error) = tidied {
             tracing::warn!(target: "highwater::job", job = %job.name, ?error, "the storage could not be tidied up");
         }
     }
     Ok(end)
+}
+
+fn keep_lease(
+    job: &Job,
+    start: &AttemptStart,
+    fence: &Fence,
+    inputs: &mpsc::Sender<Input>,
+) -> Result<LeaseKeeper, JobError> {
+    LeaseKeeper::start(LeaseKeeping {
+        storage: job.storage.clone(),
+        job: job.name.clone(),
+        attempt: start.attempt,
+        lease: job.high_availability.lease,
+        fence: fence.clone(),
+        runtime: Handle::current(),
+        inputs: inputs.clone(),
+    })
 }
 
 /// The subtasks of an attempt, each on its thread.

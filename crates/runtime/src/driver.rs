@@ -7,17 +7,20 @@ use highwater_checkpoint::OperatorTarget;
 use highwater_state_api::{BackendPairing, CheckpointStorage, JobName, MaxParallelism, StateBackend};
 use tokio::sync::{oneshot, watch};
 
-use crate::attempt::{AttemptEnd, run_attempt};
+use crate::attempt::{AttemptEnd, Claims, run_attempt};
 use crate::checkpoint_config::CheckpointConfig;
 use crate::checkpoint_coordinator::CheckpointCoordinator;
 use crate::clock::{Clock, SystemClock};
 use crate::control::Report;
 use crate::graph::JobGraph;
+use crate::high_availability::HighAvailability;
 use crate::job::{JobHandle, JobOutcome, JobResult, Owner, StatusBoard};
 use crate::plan::JobConfig;
 use crate::recovery::{Failure, Recovery};
 use crate::restart_choice::{self, RestartSettings};
-use crate::{JobError, backend_choice, checkpoint_config, failpoint, options, threads, transaction_timeout};
+use crate::{
+    JobError, backend_choice, checkpoint_config, failpoint, high_availability, options, threads, transaction_timeout,
+};
 
 /// Threads that wait for storage at most.
 const IO_THREADS_MAX: usize = 8;
@@ -37,6 +40,7 @@ pub(crate) struct Job {
     pub(crate) config: JobConfig,
     pub(crate) checkpoints: CheckpointConfig,
     pub(crate) restart: RestartSettings,
+    pub(crate) high_availability: HighAvailability,
     pub(crate) state_backend: Arc<dyn StateBackend>,
     pub(crate) storage: Arc<dyn CheckpointStorage>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -63,6 +67,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
     let BackendPairing { state_backend, checkpoint_storage } = backend_choice::choose(&config)?;
     let checkpoints = checkpoint_config::choose(&config)?;
     let restart = restart_choice::choose(&config, checkpoints.interval.is_some())?;
+    let high_availability = high_availability::choose(&config)?;
     transaction_timeout::check(&graph, &checkpoints, restart.strategy)?;
     let board = Arc::new(StatusBoard::default());
     let job = Job {
@@ -73,6 +78,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         graph,
         config,
         restart,
+        high_availability,
         clock: Arc::new(SystemClock::new()),
         board: board.clone(),
     };
@@ -104,9 +110,10 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
 /// Runs attempts until one finishes the job or there is to be no other.
 async fn run(job: &Job, owner: &mut Owner) -> Result<JobResult, JobError> {
     let mut recovery = Recovery::new(job.restart);
+    let mut claims = Claims::new();
     let finished = |outcome| Ok(JobResult { outcome, status: job.board.status() });
     loop {
-        let failure = match run_attempt(job, owner).await {
+        let failure = match run_attempt(job, owner, &mut claims).await {
             Ok(AttemptEnd::Finished) => return finished(JobOutcome::Finished),
             Ok(AttemptEnd::AlreadyFinished) => return finished(JobOutcome::AlreadyFinished),
             Ok(AttemptEnd::Cancelled) => return Err(JobError::Cancelled),

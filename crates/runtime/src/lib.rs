@@ -22,10 +22,13 @@ mod environment;
 mod error;
 mod explain;
 mod failpoint;
+mod fence;
 mod gate;
 pub mod graph;
+mod high_availability;
 mod io_pool;
 mod job;
+mod lease_keeper;
 mod master;
 mod metrics;
 pub mod operator;
@@ -42,6 +45,7 @@ pub mod restore;
 mod shell;
 mod snapshot;
 mod split_gate;
+mod standby;
 mod storage_work;
 mod subtask;
 mod threads;
@@ -54,6 +58,7 @@ pub use checkpoint_coordinator::{CheckpointCoordinator, PendingCheckpoint, Sched
 pub use data_stream::{DataStream, DataStreamSink, KeyedStream};
 pub use environment::StreamExecutionEnvironment;
 pub use error::{JobError, OperatorCall, TaskError};
+pub use fence::{Fence, FenceError, FenceSetup};
 pub use gate::Gate;
 pub use highwater_checkpoint::{
     CheckpointFailure, CheckpointFailureReason, CheckpointRequest, CheckpointingMode, ExponentialDelay, PoisonRecord,

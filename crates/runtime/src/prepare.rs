@@ -12,6 +12,7 @@ use highwater_state_api::{
 use highwater_stream_api::SinkStart;
 
 use crate::JobError;
+use crate::fence::Fence;
 use crate::graph::{JobGraph, OperatorNode, TaskNode};
 use crate::master::Enumerators;
 use crate::operator::{OperatorContext, RestoredOperator};
@@ -33,6 +34,8 @@ pub struct Preparation<'a> {
     pub storage: &'a dyn CheckpointStorage,
     /// How the row tier behaves.
     pub row_settings: RowSettings,
+    /// Asked before everything that is done outside the job.
+    pub fence: &'a Fence,
     /// Time since a fixed instant, on a clock that never goes backwards.
     pub now: Duration,
 }
@@ -52,6 +55,7 @@ pub async fn prepare(preparation: &Preparation<'_>, claimed: &ClaimedJob) -> Res
         check_finished(preparation.graph, assignment)
             .map_err(|source| JobError::Restore { checkpoint: *checkpoint, source })?;
     }
+    preparation.fence.check().await?;
     start_sinks(preparation, &claimed.start, restored)?;
     let enumerators = create_enumerators(preparation, restored).await?;
     let contexts = read_contexts(preparation, claimed).await?;
@@ -136,6 +140,7 @@ async fn read_contexts(preparation: &Preparation<'_>, claimed: &ClaimedJob) -> R
                     state_backend: preparation.state_backend.clone(),
                     row_settings: preparation.row_settings,
                     now: preparation.now,
+                    fence: preparation.fence.clone(),
                     restored_checkpoint,
                     restored: read_share(&mut reader, claimed, uid, subtask).await?,
                 };

@@ -11,6 +11,7 @@ use crate::attempt::AttemptEnd;
 use crate::checkpoint_coordinator::{Answer, Ask};
 use crate::control::{ControlSender, Report};
 use crate::driver::{Input, Job};
+use crate::fence::Fence;
 use crate::io_pool::IoPool;
 use crate::job::Owner;
 use crate::master::{Enumerators, Master, MasterEnd, Order};
@@ -22,6 +23,7 @@ pub(crate) struct Shell<'a> {
     master: Master,
     controls: BTreeMap<SubtaskId, ControlSender>,
     pool: IoPool,
+    fence: Fence,
     inputs: mpsc::Receiver<Input>,
     end: Option<AttemptEnd>,
     running: usize,
@@ -40,6 +42,7 @@ impl<'a> Shell<'a> {
         controls: BTreeMap<SubtaskId, ControlSender>,
         enumerators: Enumerators,
         pool: IoPool,
+        fence: Fence,
         inputs: mpsc::Receiver<Input>,
     ) -> Self {
         let coordinator = Coordinator::new(coordinator_config(job, max_parallelism), start);
@@ -49,6 +52,7 @@ impl<'a> Shell<'a> {
             master,
             controls,
             pool,
+            fence,
             inputs,
             end: None,
             running: 0,
@@ -131,7 +135,8 @@ impl<'a> Shell<'a> {
                 Order::Store(action) => {
                     let (storage, job) = (self.job.storage.clone(), self.job.name.clone());
                     let failed = answer_of_failure(&action);
-                    let work = async move { carry_out(&*storage, &job, action).await.map(Input::Event) };
+                    let fence = self.fence.clone();
+                    let work = async move { carry_out(&*storage, &job, &fence, action).await.map(Input::Event) };
                     self.pool.submit(work, |cause| failed(cause).map(Input::Event));
                 }
                 Order::Completed(checkpoint) => {

@@ -14,7 +14,7 @@ use super::{Takes, connector_list, frozen_list, opened, refuse_other_state};
 use crate::batch::AnyBatch;
 use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
-use crate::{TaskError, failpoint};
+use crate::{FenceError, TaskError, failpoint};
 
 /// How much of a transaction is told when it cannot be committed.
 const DESCRIPTION_CHARS_MAX: usize = 500;
@@ -46,9 +46,13 @@ impl<S: Sink> SinkOperator<S> {
         let Opened { cx, ledger, .. } = opened(&mut self.opened);
         let now = now_of(now);
         while let Some((id, transaction)) = ledger.next_commit(now) {
-            let Err(error) = commit_one(&*self.sink, cx, id, transaction) else {
-                ledger.committed(id);
-                continue;
+            let error = match commit_one(&*self.sink, cx, id, transaction) {
+                Ok(()) => {
+                    ledger.committed(id);
+                    continue;
+                }
+                Err(NotCommitted::Fenced { sequence }) => return Err(TaskError::Fenced { sequence }),
+                Err(NotCommitted::Failed(error)) => error,
             };
             // Before the ledger is told: it keeps the transaction, and it alone has it.
             let transaction = description_of(transaction);
@@ -150,11 +154,20 @@ impl<S: Sink> Operator for SinkOperator<S> {
         if !*cleaned {
             // No checkpoint of this attempt was triggered before every subtask had committed what it restored. So what is
             // left of earlier attempts is in no checkpoint, and nothing depends on its removal.
-            if let Err(error) = self.sink.abort_earlier_attempts(cx.attempt) {
-                let error = crate::error::chain_of(&*error);
-                tracing::warn!(operator = %cx.uid, error, "what earlier attempts left could not be removed");
+            tracing::debug!(target: "highwater::effect", operator = %cx.uid, "about to clear");
+            match cx.fence.check_blocking() {
+                Ok(()) => {
+                    if let Err(error) = self.sink.abort_earlier_attempts(cx.attempt) {
+                        let error = crate::error::chain_of(&*error);
+                        tracing::warn!(operator = %cx.uid, error, "what earlier attempts left could not be removed");
+                    }
+                    tracing::debug!(target: "highwater::effect", operator = %cx.uid, "cleared");
+                    *cleaned = true;
+                }
+                Err(FenceError::Fenced { sequence }) => return Err(TaskError::Fenced { sequence }),
+                // Nothing depends on it; the next checkpoint is another occasion.
+                Err(FenceError::Unknown { .. }) => {}
             }
-            *cleaned = true;
         }
         Ok(())
     }
@@ -182,13 +195,35 @@ fn commit_one<S: Sink>(
     cx: &OperatorContext,
     id: TransactionId,
     transaction: &S::Transaction,
-) -> Result<(), CommitError> {
+) -> Result<(), NotCommitted> {
     let (operator, subtask, checkpoint) = (&cx.uid, cx.subtask, id.checkpoint);
     tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committing");
     failpoint::hit(failpoint::DURING_COMMIT);
-    sink.commit(transaction)?;
+    // Whoever checks traces wants to know from when on the fence was asked.
+    tracing::debug!(target: "highwater::effect", %operator, subtask, %checkpoint, "about to commit");
+    cx.fence.check_blocking()?;
+    sink.commit(transaction).map_err(NotCommitted::Failed)?;
     tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committed");
     Ok(())
+}
+
+/// Why a transaction is not known to be committed.
+enum NotCommitted {
+    /// Another process has the job, and commits it.
+    Fenced {
+        sequence: u64,
+    },
+    Failed(CommitError),
+}
+
+impl From<FenceError> for NotCommitted {
+    fn from(error: FenceError) -> Self {
+        match error {
+            FenceError::Fenced { sequence } => Self::Fenced { sequence },
+            // As long as nobody knows whose the job is, it is not committed.
+            unknown @ FenceError::Unknown { .. } => Self::Failed(CommitError::Retryable(unknown.into())),
+        }
+    }
 }
 
 /// A transaction for people, who find it in the target by this. One that carries its records with it may be long.
