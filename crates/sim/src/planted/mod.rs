@@ -33,6 +33,10 @@ pub enum Planted {
     PositionOffByOne,
     /// An acknowledgement of an older attempt is counted.
     LateAcknowledgementCounted,
+    /// An attempt deletes what it wants to, whether another one has claimed the job or not.
+    FencedAttemptDeletes,
+    /// An attempt begins with checkpoint 1, whatever came before it.
+    IdCounterRestarts,
 }
 
 impl fmt::Display for Planted {
@@ -55,7 +59,11 @@ impl Planted {
                 });
                 graph.edges[0].output = output;
             }
-            Self::CommitBeforeLog | Self::PositionOffByOne | Self::LateAcknowledgementCounted => {}
+            Self::CommitBeforeLog
+            | Self::PositionOffByOne
+            | Self::LateAcknowledgementCounted
+            | Self::FencedAttemptDeletes
+            | Self::IdCounterRestarts => {}
         }
     }
 
