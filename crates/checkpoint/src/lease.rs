@@ -77,7 +77,8 @@ impl<T: PartialEq> Silence<T> {
     /// whoever cannot see takes nobody for dead.
     pub fn seen(&mut self, begun_ms: u64, ended_ms: u64, seen: T) -> bool {
         match &self.last {
-            Some((last, since_ms)) if *last == seen => begun_ms.saturating_sub(*since_ms) >= self.lease_ms,
+            // Milliseconds are cut off: what differs by one more is at least as long.
+            Some((last, since_ms)) if *last == seen => begun_ms.saturating_sub(*since_ms) > self.lease_ms,
             _ => {
                 self.last = Some((seen, ended_ms));
                 false
@@ -128,11 +129,11 @@ mod tests {
     fn silence_is_a_whole_lease_between_two_looks_that_saw_the_same() {
         let mut silence = Silence::new(300);
         assert!(!silence.seen(0, 20, "a"), "the first look sees for the first time");
-        assert!(!silence.seen(319, 320, "a"));
-        assert!(silence.seen(320, 340, "a"));
+        assert!(!silence.seen(320, 321, "a"));
+        assert!(silence.seen(321, 340, "a"));
         assert!(!silence.seen(400, 420, "b"), "anything new begins the time anew");
-        assert!(!silence.seen(700, 710, "b"));
-        assert!(silence.seen(720, 730, "b"));
+        assert!(!silence.seen(720, 730, "b"));
+        assert!(silence.seen(721, 730, "b"));
     }
 
     /// A holder that renews in time is never taken for dead, however the looks of the other and its own suspensions fall.
