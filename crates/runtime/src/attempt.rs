@@ -21,7 +21,7 @@ use crate::lease_keeper::{LeaseKeeper, LeaseKeeping};
 use crate::operator::OperatorContext;
 use crate::prepare::{Contexts, Preparation, Prepared, prepare};
 use crate::restore::{Begun, Claimant, ClaimedJob, Over, begin_attempt, remove_left_overs};
-use crate::shell::Shell;
+use crate::shell::{Shell, StorageWork};
 use crate::standby::{self, Waited};
 use crate::subtask::{Step, Subtask};
 use crate::threads::{self, Parker};
@@ -170,8 +170,8 @@ async fn run_claimed(
     let running = start_subtasks(job, &start, restored_from, &max_parallelism, contexts, &pool, &sender)?;
     drop(sender);
     let controls = running.controls.clone();
-    let mut shell =
-        Shell::new(job, start, &max_parallelism, controls, enumerators, pool.clone(), fence.clone(), inputs);
+    let storage_work = StorageWork { pool: pool.clone(), fence: fence.clone() };
+    let mut shell = Shell::new(job, start, &max_parallelism, controls, enumerators, storage_work, inputs);
     let end = shell.run(owner).await;
     let stuck = running.stop(job, &mut shell).await;
     if let Some(stuck) = stuck {

@@ -17,13 +17,18 @@ use crate::job::Owner;
 use crate::master::{Enumerators, Master, MasterEnd, Order};
 use crate::storage_work::{answer_of_failure, carry_out};
 
+/// Where storage work is carried out, and who is asked before.
+pub(crate) struct StorageWork {
+    pub(crate) pool: IoPool,
+    pub(crate) fence: Fence,
+}
+
 /// The shell of one attempt.
 pub(crate) struct Shell<'a> {
     job: &'a Job,
     master: Master,
     controls: BTreeMap<SubtaskId, ControlSender>,
-    pool: IoPool,
-    fence: Fence,
+    storage_work: StorageWork,
     inputs: mpsc::Receiver<Input>,
     end: Option<AttemptEnd>,
     running: usize,
@@ -41,8 +46,7 @@ impl<'a> Shell<'a> {
         max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
         controls: BTreeMap<SubtaskId, ControlSender>,
         enumerators: Enumerators,
-        pool: IoPool,
-        fence: Fence,
+        storage_work: StorageWork,
         inputs: mpsc::Receiver<Input>,
     ) -> Self {
         let coordinator = Coordinator::new(coordinator_config(job, max_parallelism), start);
@@ -51,8 +55,7 @@ impl<'a> Shell<'a> {
             job,
             master,
             controls,
-            pool,
-            fence,
+            storage_work,
             inputs,
             end: None,
             running: 0,
@@ -135,9 +138,9 @@ impl<'a> Shell<'a> {
                 Order::Store(action) => {
                     let (storage, job) = (self.job.storage.clone(), self.job.name.clone());
                     let failed = answer_of_failure(&action);
-                    let fence = self.fence.clone();
+                    let fence = self.storage_work.fence.clone();
                     let work = async move { carry_out(&*storage, &job, &fence, action).await.map(Input::Event) };
-                    self.pool.submit(work, |cause| failed(cause).map(Input::Event));
+                    self.storage_work.pool.submit(work, |cause| failed(cause).map(Input::Event));
                 }
                 Order::Completed(checkpoint) => {
                     let mut board = self.job.board.lock();

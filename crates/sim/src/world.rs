@@ -101,7 +101,7 @@ enum Started {
     Finished,
     /// Another process has the job.
     Held,
-    Claimed(ClaimedJob, Prepared, Fence),
+    Claimed(Box<ClaimedJob>, Prepared, Fence),
 }
 
 impl World {
@@ -333,7 +333,7 @@ impl World {
             let mut claimed = match begin_attempt(&storage, &job, &targets, retain, claimant).await? {
                 Begun::Finished => return Ok(Started::Finished),
                 Begun::Held { .. } => return Ok(Started::Held),
-                Begun::Claimed(claimed) => *claimed,
+                Begun::Claimed(claimed) => claimed,
             };
             let setup = FenceSetup {
                 storage: Arc::new(storage.clone()),
@@ -403,7 +403,7 @@ impl World {
                     None => self.trace.write(self.now_ms, "master", format_args!("attempt {attempt} from nothing")),
                 }
                 let Starting { graph, witness, .. } = starting;
-                let process = Process::new(&self.scenario, &self.job, &graph, claimed, prepared, witness, fence);
+                let process = Process::new(&self.scenario, &self.job, &graph, *claimed, prepared, witness, fence);
                 self.process = Some(process.map_err(progress::unexpected)?);
                 Ok(())
             }

@@ -248,15 +248,24 @@ fn signal(process: &Process, signal: &str) -> Result<()> {
     run(Command::new("kill").args([signal, &process.id().to_string()]))
 }
 
+/// The names of the objects in a folder. What a killed writer left is none, and is removed by the next one.
+fn objects(folder: &Path) -> Result<Vec<String>> {
+    let names: std::io::Result<Vec<String>> = std::fs::read_dir(folder)?
+        .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
+        .collect();
+    Ok(names?.into_iter().filter(|name| !name.starts_with(".tmp-")).collect())
+}
+
 /// The log, and the one checkpoint that is retained.
 fn check_remains(job: &Path) -> Result<()> {
     let mut left = Vec::new();
     for entry in std::fs::read_dir(job).with_context(|| job.display().to_string())? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_empty = || std::fs::read_dir(entry.path()).is_ok_and(|mut entries| entries.next().is_none());
-        if name != "log" && !(name == "lease" && is_empty()) {
-            left.push(name);
+        match name.as_str() {
+            "log" => {}
+            "lease" => left.extend(objects(&entry.path())?),
+            _ => left.push(name),
         }
     }
     ensure!(left.len() == 1, "one checkpoint is retained, and these are left: {}", left.join(", "));
