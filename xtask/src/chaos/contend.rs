@@ -88,12 +88,13 @@ pub(crate) fn contend(contenders: &Contenders, seed: u64, rounds: u32, directory
             checked.claims,
             checked.commits,
             checked.deletes,
-            checked.overtaken
+            checked.overtaken_commits + checked.overtaken_deletes
         );
         summary.add(happened, checked);
         std::fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
     }
     print!("\n{summary}");
+    println!("no effect was begun after a foreign claim");
     println!("took {:.1} s", started.elapsed().as_secs_f64());
     ensure!(!contenders.plants_defect, "the defect was not found in {rounds} rounds");
     let wanted = rounds / 4;
@@ -132,8 +133,8 @@ impl fmt::Display for Summary {
             ("claims", checked.claims),
             ("commits that had an effect", checked.commits),
             ("deletions", checked.deletes),
-            ("effects overtaken by a claim, without harm", checked.overtaken),
-            ("effects begun after a foreign claim", 0),
+            ("commits overtaken by a claim, without harm", checked.overtaken_commits),
+            ("deletions overtaken by a claim, without harm", checked.overtaken_deletes),
         ] {
             writeln!(f, "{what:<54}  {number:>7}")?;
         }

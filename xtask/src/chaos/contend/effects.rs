@@ -56,8 +56,10 @@ pub(crate) struct Checked {
     pub(crate) claims: u32,
     pub(crate) commits: u32,
     pub(crate) deletes: u32,
-    /// Effects of which a foreign claim came between the question and the effect. They did no harm.
-    pub(crate) overtaken: u32,
+    /// Commits of which a foreign claim came between the question and the effect. They did no harm.
+    pub(crate) overtaken_commits: u32,
+    /// The same for everything that deletes.
+    pub(crate) overtaken_deletes: u32,
 }
 
 impl Checked {
@@ -65,7 +67,8 @@ impl Checked {
         self.claims += other.claims;
         self.commits += other.commits;
         self.deletes += other.deletes;
-        self.overtaken += other.overtaken;
+        self.overtaken_commits += other.overtaken_commits;
+        self.overtaken_deletes += other.overtaken_deletes;
     }
 }
 
@@ -157,7 +160,10 @@ impl Evidence {
             if claimed.is_some_and(|claimed| claimed < &effect.asked) {
                 wrong.push(format!("after a foreign claim: {effect:?}, the claim was there at {claimed:?}"));
             } else if claimed.is_some_and(|claimed| claimed < &effect.done) {
-                checked.overtaken += 1;
+                match effect.kind {
+                    Kind::Commit { .. } => checked.overtaken_commits += 1,
+                    Kind::Delete { .. } | Kind::Clear => checked.overtaken_deletes += 1,
+                }
             }
             wrong.extend(self.harm(effect));
         }
@@ -275,7 +281,7 @@ mod tests {
         lines.push((9, 6, "effect", "about to delete discard=Folder(flights/chk-6-1)"));
         lines.push((12, 5, "effect", "linked path=out/part-1"));
         let checked = judged(&[trace(&lines), second()]).unwrap();
-        assert_eq!(checked, Checked { claims: 2, commits: 1, overtaken: 1, ..Checked::default() });
+        assert_eq!(checked, Checked { claims: 2, commits: 1, overtaken_commits: 1, ..Checked::default() });
     }
 
     #[test]
