@@ -57,6 +57,7 @@ impl Host {
                 state_backend: BackendPairing::from(MemoryStateBackend::new()).state_backend,
                 row_settings: RowSettings { cached_rows_max: 0, hash_seed: 1 },
                 now: Duration::ZERO,
+                fence: Default::default(),
                 restored_checkpoint: saved.get(uid).map(|_| CheckpointId(1)),
                 restored: saved.get(uid).map(|saved| saved.share_of(range)),
             };

@@ -52,6 +52,9 @@ pub(crate) struct Options {
     /// How many restarts there are when a task fails.
     #[arg(long, default_value_t = 3)]
     pub(crate) restarts: u32,
+    /// Wait while another process runs the job, and take over when its lease of so many milliseconds has run out.
+    #[arg(long, value_name = "LEASE_MS")]
+    pub(crate) standby_lease_ms: Option<u64>,
     /// Append what happens to the job and its checkpoints to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
@@ -63,6 +66,9 @@ impl Options {
         env.enable_checkpointing(Duration::from_millis(self.interval_ms))
             .set_parallelism(self.parallelism)
             .set_restart_strategy(RestartStrategy::FixedDelay { attempts: self.restarts, delay_ms: 100 });
+        if let Some(lease_ms) = self.standby_lease_ms {
+            env.set_standby(true).set_lease_duration(Duration::from_millis(lease_ms));
+        }
     }
 
     /// Starts to append to the trace file, if one was asked for.
@@ -73,6 +79,7 @@ impl Options {
         tracing_subscriber::fmt()
             .with_env_filter("highwater=debug")
             .with_ansi(false)
+            .with_thread_ids(true)
             .with_writer(Mutex::new(file))
             .init();
         Ok(())

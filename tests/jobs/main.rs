@@ -24,6 +24,7 @@ mod a_lost_transaction_stops_the_job;
 mod a_record_that_always_fails_is_named;
 mod a_restore_reads_what_it_needs;
 mod a_restored_job_keeps_its_event_time;
+mod a_standby_takes_over;
 mod a_start_at_the_latest_record_is_kept;
 mod a_state_may_be_registered_late;
 mod a_union_list_goes_to_everyone;

@@ -1,5 +1,6 @@
-//! `cargo xtask chaos flights`: kills a job again and again, starts it again, and wants exactly the golden rows.
+//! `cargo xtask chaos`: kills and stops processes of a job again and again, and wants exactly the golden rows.
 
+mod contend;
 mod golden;
 mod plan;
 mod process;
@@ -11,7 +12,7 @@ use std::fs;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use cargo_metadata::MetadataCommand;
@@ -24,22 +25,27 @@ use process::Ended;
 use report::{HEADING, Killed, Table};
 use round::{Round, Settings};
 
+const KILL_THROTTLE: NonZeroU64 = NonZeroU64::new(6_000).expect("not zero");
+const CONTEND_THROTTLE: NonZeroU64 = NonZeroU64::new(20_000).expect("not zero");
+
 /// Rounds that may end without a kill: the job has come to its end before the moment that was aimed at.
 const ROUNDS_WITHOUT_KILL_MAX: u32 = 10;
 
-/// The jobs that can be killed.
+/// What is done to the example `flights`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Job {
-    /// The example `flights`.
+enum Mode {
+    /// One process is killed and started again.
     Flights,
+    /// Two processes contend for the job; whoever runs it is killed, or stopped for a while.
+    Contend,
 }
 
-/// Kill a job again and again, start it again, and compare what it puts out with the golden files
+/// Kill or stop processes of a job again and again, and compare what it puts out with the golden files
 #[derive(clap::Args)]
 pub(crate) struct Chaos {
-    /// The job
+    /// What to do
     #[arg(value_enum)]
-    job: Job,
+    mode: Mode,
     /// How often to kill it
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(5..=10_000))]
     kills: u32,
@@ -49,9 +55,21 @@ pub(crate) struct Chaos {
     /// The flights; the golden files lie beside them [default: the month in data]
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Read no more than this many flights a second, so that there is time to kill
-    #[arg(long, value_name = "RECORDS_PER_SECOND", default_value = "6000")]
-    throttle: NonZeroU64,
+    /// Read no more than this many flights a second, so that there is time to kill [default: 6000, contending 20000]
+    #[arg(long, value_name = "RECORDS_PER_SECOND")]
+    throttle: Option<NonZeroU64>,
+    /// How many jobs two processes contend for, one after the other
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rounds: u32,
+    /// The lease of contending processes, in milliseconds
+    #[arg(long, default_value_t = 300)]
+    lease_ms: u64,
+    /// The profile that the job is built with
+    #[arg(long, default_value = "release")]
+    profile: String,
+    /// Let contending processes ignore that they are fenced, and demand that it is found
+    #[arg(long)]
+    planted: bool,
     /// Time between checkpoints, in milliseconds
     #[arg(long, default_value_t = 25)]
     interval_ms: u64,
@@ -59,46 +77,82 @@ pub(crate) struct Chaos {
 
 impl Command for Chaos {
     fn run(self) -> Result<ExitCode> {
-        let Job::Flights = self.job;
         let input = match &self.input {
             Some(input) => std::path::absolute(input)?,
             None => root().join("data/flights-2013-01.csv.gz"),
         };
         let golden = Golden::of_input(&input)?;
         let target = target_directory()?;
-        run(&mut cargo(&["build", "--locked", "--release", "--example", "flights", "--features", "failpoints"]))?;
+        let profile = ["--profile", &self.profile];
+        let build = ["build", "--locked", "--example", "flights", "--features", "failpoints"];
+        run(&mut cargo(&[&build[..], &profile].concat()))?;
 
-        let directory = target.join("chaos").join(format!("flights-{}", self.seed));
+        let name = match self.mode {
+            Mode::Flights => "flights",
+            Mode::Contend => "contend",
+        };
+        let directory = target.join("chaos").join(format!("{name}-{}", self.seed));
         if directory.exists() {
             fs::remove_dir_all(&directory).with_context(|| directory.display().to_string())?;
         }
         fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
         // A copy: whatever is built meanwhile, all processes of this run are the same program.
         let program = directory.join(format!("flights{}", std::env::consts::EXE_SUFFIX));
-        let built = target.join("release/examples").join(program.file_name().unwrap_or_default());
+        let folder = if self.profile == "dev" { "debug" } else { &self.profile };
+        let built = target.join(folder).join("examples").join(program.file_name().unwrap_or_default());
         fs::copy(&built, &program).with_context(|| built.display().to_string())?;
 
-        println!(
-            "{} kills of flights, seed {}, {} flights a second from {}, a checkpoint every {} ms",
-            self.kills,
-            self.seed,
-            self.throttle,
-            input.file_name().unwrap_or_default().to_string_lossy(),
-            self.interval_ms
-        );
-        let settings = Settings { program, input, throttle: self.throttle, interval_ms: self.interval_ms, golden };
-        let mut kills = Vec::new();
-        let started = Instant::now();
-        let outcome = kill_all(Plan::new(self.seed, self.kills), &settings, &directory, &mut kills);
-        print!("\n{}", Table(&kills));
-        println!("took {:.1} s", started.elapsed().as_secs_f64());
+        let (outcome, too_few) = match self.mode {
+            Mode::Flights => self.kill(program, input, golden, &directory),
+            Mode::Contend => (self.contend(program, input, golden, &directory), Vec::new()),
+        };
         outcome.with_context(|| format!("seed {}, everything is kept in {}", self.seed, directory.display()))?;
-        let too_few = Table(&kills).too_few();
         if !too_few.is_empty() {
             bail!("too few kills fell {}", too_few.join(", and too few "));
         }
         fs::remove_dir_all(&directory).with_context(|| directory.display().to_string())?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Chaos {
+    fn contend(&self, program: PathBuf, input: PathBuf, golden: Golden, directory: &Path) -> Result<()> {
+        let contenders = contend::Contenders {
+            program,
+            input,
+            throttle: self.throttle.unwrap_or(CONTEND_THROTTLE),
+            interval_ms: self.interval_ms,
+            lease: Duration::from_millis(self.lease_ms),
+            golden,
+            plants_defect: self.planted,
+        };
+        contend::contend(&contenders, self.seed, self.rounds, directory)
+    }
+
+    /// Returns the kinds of kills of which there were too few.
+    fn kill(
+        &self,
+        program: PathBuf,
+        input: PathBuf,
+        golden: Golden,
+        directory: &Path,
+    ) -> (Result<()>, Vec<&'static str>) {
+        let throttle = self.throttle.unwrap_or(KILL_THROTTLE);
+        println!(
+            "{} kills of flights, seed {}, {} flights a second from {}, a checkpoint every {} ms",
+            self.kills,
+            self.seed,
+            throttle,
+            input.file_name().unwrap_or_default().to_string_lossy(),
+            self.interval_ms
+        );
+        let settings = Settings { program, input, throttle, interval_ms: self.interval_ms, golden };
+        let mut kills = Vec::new();
+        let started = Instant::now();
+        let outcome = kill_all(Plan::new(self.seed, self.kills), &settings, directory, &mut kills);
+        print!("\n{}", Table(&kills));
+        println!("took {:.1} s", started.elapsed().as_secs_f64());
+        (outcome, Table(&kills).too_few())
     }
 }
 

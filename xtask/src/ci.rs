@@ -29,6 +29,7 @@ struct Slice {
 const SLICES: &[Slice] = &[
     Slice { name: "sim 1", arguments: &["sim", "--iterations", "40000", "--seed", "1000001"], minutes: 3 },
     Slice { name: "chaos 1", arguments: &["chaos", "flights", "--kills", "10", "--seed", "2013"], minutes: 6 },
+    Slice { name: "contend 1", arguments: &["chaos", "contend", "--rounds", "10", "--seed", "2013"], minutes: 3 },
 ];
 
 /// Check, test, use the suites from outside, then as many slices of simulation and chaos as the time allows

@@ -111,6 +111,16 @@ pub enum AttemptFailure {
         /// Number of the record that was taken.
         sequence: u64,
     },
+    /// The lease could not be renewed before it ran out, and the log cannot be read: another process may have taken over.
+    #[error(
+        "the lease of {lease_ms} ms has run out, and whether another process has claimed the job is unknown: {cause}"
+    )]
+    LeaseExpired {
+        /// How long the lease is.
+        lease_ms: u64,
+        /// Why the log cannot be read, for people.
+        cause: String,
+    },
     /// More checkpoints failed in a row than are tolerated.
     #[error("{failed} checkpoints failed in a row, {tolerated} are tolerated; the last one, {checkpoint}: {failure}")]
     TooManyFailedCheckpoints {

@@ -156,6 +156,11 @@ impl Coordinator {
             Event::LogReadFailed { sequence, cause } => self.log.read_failed(now_ms, sequence, cause),
             Event::Discarded { id } => self.cleaner.discarded(id),
             Event::DiscardFailed { id } => self.cleaner.failed(now_ms, id),
+            Event::Fenced { sequence } => self.log_decided(now, Some(Outcome::Fenced { sequence }), actions),
+            Event::LeaseExpired { lease_ms, cause } => {
+                self.end(actions);
+                actions.push(Action::Fail(AttemptFailure::LeaseExpired { lease_ms, cause }));
+            }
             Event::Shutdown => self.end(actions),
         }
     }

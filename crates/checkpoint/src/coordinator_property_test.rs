@@ -316,7 +316,9 @@ impl World {
                 assert_eq!(self.unknown, Some((sequence, self.now_ms - waited_ms)), "the log has told");
                 (self.is_over, self.has_given_up) = (true, true);
             }
-            Action::Fail(failure @ AttemptFailure::TooManyFailedCheckpoints { .. }) => panic!("{failure}"),
+            Action::Fail(
+                failure @ (AttemptFailure::TooManyFailedCheckpoints { .. } | AttemptFailure::LeaseExpired { .. }),
+            ) => panic!("{failure}"),
         }
     }
 

@@ -116,6 +116,18 @@ pub enum Event {
         /// The deletion.
         id: DiscardId,
     },
+    /// Another process has claimed the job, as somebody of this attempt has found who was about to act.
+    Fenced {
+        /// Number of its claim.
+        sequence: u64,
+    },
+    /// The lease has run out, and the job log cannot be read, which would tell whether somebody else has claimed the job.
+    LeaseExpired {
+        /// How long the lease is.
+        lease_ms: u64,
+        /// Why the log cannot be read, for people.
+        cause: String,
+    },
     /// The attempt ends (a task failed, or the job is cancelled): nothing will complete any more.
     Shutdown,
 }

@@ -10,6 +10,7 @@
 //!   transactional sink has prepared.
 //! * For a start: [`LogView`] replays the job log, [`claim_record`] makes the next claim, [`redistribute()`] assigns the
 //!   state of a checkpoint to the subtasks of a job.
+//! * For whoever holds a job and whoever waits for it: [`Lease`] and [`Silence`].
 //! * On disk: [`paths`], [`encode_metadata`], [`encode_log_record`] and their inverses. Defined in `docs/format`.
 
 mod aborted;
@@ -26,6 +27,7 @@ mod event;
 mod failure;
 mod failure_count;
 mod job_log;
+mod lease;
 mod log_format;
 mod log_numbers;
 mod log_writer;
@@ -58,6 +60,7 @@ pub use envelope::{FileKind, FormatError};
 pub use event::{Acknowledgement, Decline, Event};
 pub use failure::{CheckpointFailure, CheckpointFailureReason};
 pub use job_log::{AttemptStart, Claim, CompletedCheckpoint, LogError, LogView, claim_record, orphaned_checkpoints};
+pub use lease::{Lease, Silence, renewal_interval_ms};
 pub use log_format::{decode_log_record, encode_log_record};
 pub use log_numbers::successors;
 pub use metadata::{decode_metadata, encode_metadata};

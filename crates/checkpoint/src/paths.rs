@@ -7,6 +7,7 @@
 use highwater_state_api::{Attempt, CheckpointId, JobName, ObjectPath, OperatorUid};
 
 const LOG: &str = "log";
+const LEASE: &str = "lease";
 const CHECKPOINT_PREFIX: &str = "chk-";
 /// Decimal digits of a record's number: enough for every `u64`, so that names sort as numbers do.
 const SEQUENCE_DIGITS: usize = 20;
@@ -26,6 +27,23 @@ pub fn log_folder(job: &JobName) -> ObjectPath {
 /// The record of the job log with this number.
 pub fn log_record(job: &JobName, sequence: u64) -> ObjectPath {
     log_folder(job).join(&format!("{sequence:0SEQUENCE_DIGITS$}"))
+}
+
+/// The folder of the renewals of leases.
+pub fn lease_folder(job: &JobName) -> ObjectPath {
+    ObjectPath::new([job.as_str(), LEASE])
+}
+
+/// The renewal with this number of an attempt's lease.
+pub fn lease_renewal(job: &JobName, attempt: Attempt, renewal: u64) -> ObjectPath {
+    lease_folder(job).join(&format!("{:0SEQUENCE_DIGITS$}-{renewal:0SEQUENCE_DIGITS$}", attempt.0))
+}
+
+/// The attempt whose lease `path` renews; `None` when it is no renewal.
+pub fn renewing_attempt(job: &JobName, path: &ObjectPath) -> Option<Attempt> {
+    let (attempt, renewal) = below(&lease_folder(job), path)?.split_once('-')?;
+    let is_number = |digits: &str| digits.len() == SEQUENCE_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(attempt) && is_number(renewal)).then(|| attempt.parse().ok().map(Attempt))?
 }
 
 /// The folder of a checkpoint.
@@ -121,6 +139,8 @@ mod tests {
         let (attempt, checkpoint) = (Attempt(4), CheckpointId(17));
         assert_eq!(log_record(&job(), 23).as_str(), "flights/log/00000000000000000023");
         assert_eq!(log_record(&job(), u64::MAX).as_str(), "flights/log/18446744073709551615");
+        let renewal = "flights/lease/00000000000000000004-00000000000000000009";
+        assert_eq!(lease_renewal(&job(), attempt, 9).as_str(), renewal);
         assert_eq!(checkpoint_folder(&job(), attempt, checkpoint).as_str(), "flights/chk-17-4");
         assert_eq!(checkpoint_metadata(&job(), attempt, checkpoint).as_str(), "flights/chk-17-4/_metadata");
         assert_eq!(state_object(&job(), attempt, checkpoint, &uid, 3).as_str(), "flights/chk-17-4/per-carrier-3");
@@ -136,6 +156,9 @@ mod tests {
         let id = (CheckpointId(17), Attempt(4));
         assert_eq!(checkpoint_of(&job(), &checkpoint_folder(&job(), id.1, id.0)), Some(id));
         assert_eq!(checkpoint_of(&job(), &checkpoint_metadata(&job(), id.1, id.0)), Some(id));
+        assert_eq!(renewing_attempt(&job(), &lease_renewal(&job(), id.1, 7)), Some(id.1));
+        assert_eq!(renewing_attempt(&job(), &log_record(&job(), 7)), None);
+        assert_eq!(renewing_attempt(&job(), &path("flights/lease/4-7")), None);
         assert_eq!(highest_checkpoint(&job(), []), None);
         let listed = [path("flights/chk-9-1/_metadata"), path("flights/chk-10-1/a-0"), path("flights/log/x")];
         assert_eq!(highest_checkpoint(&job(), &listed), Some(CheckpointId(10)));

@@ -124,6 +124,7 @@ pub enum LogRecord {
 pub struct Now {
     /// Milliseconds on a clock that never goes backwards. Its zero has no meaning.
     pub monotonic_ms: u64,
-    /// Milliseconds since the epoch on the wall clock: recorded, never decided upon.
+    /// Milliseconds since the epoch on the wall clock: recorded, never decided upon. Only a [`crate::Lease`] looks at it, and
+    /// only to end sooner.
     pub wall_clock_ms: u64,
 }

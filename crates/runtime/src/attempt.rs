@@ -19,12 +19,12 @@ use crate::job::{Owner, RunningSubtask};
 use crate::operator::OperatorContext;
 use crate::patience::StartPatience;
 use crate::prepare::{Contexts, Prepared};
-use crate::restore::{ClaimedJob, begin_attempt};
-use crate::shell::Shell;
-use crate::start::{self, Started};
+use crate::restore::{Claimant, ClaimedJob, Over, begin_attempt};
+use crate::shell::{Shell, StorageWork};
+use crate::start::{self, Claims, Started, StartedAttempt, Starter};
 use crate::subtask::{Step, Subtask};
 use crate::threads::{self, Parker};
-use crate::{JobError, TaskError, failpoint, random};
+use crate::{JobError, TaskError, failpoint};
 
 /// Records that a subtask works on before it looks up.
 const STEP_RECORDS_MAX: usize = 1024;
@@ -46,21 +46,51 @@ pub(crate) enum AttemptEnd {
 }
 
 /// Runs one attempt to its end. An error means that no task was started.
-pub(crate) async fn run_attempt(job: &Arc<Job>, owner: &mut Owner) -> Result<AttemptEnd, JobError> {
-    let (claimed, Prepared { finished, enumerators, contexts }) = match start::start(job, owner).await? {
-        Started::Finished => return Ok(AttemptEnd::AlreadyFinished),
-        Started::Cancelled => return Ok(AttemptEnd::Cancelled),
-        Started::Prepared(claimed, prepared) => (claimed, prepared),
+pub(crate) async fn run_attempt(
+    job: &Arc<Job>,
+    owner: &mut Owner,
+    claims: &Arc<Claims>,
+) -> Result<AttemptEnd, JobError> {
+    let (sender, inputs) = mpsc::channel(INPUTS_MAX);
+    let starter = Starter { job: job.clone(), claims: claims.clone(), inputs: sender.clone() };
+    let started = match start::start(starter, owner).await {
+        Ok(Started::Finished) => return Ok(AttemptEnd::AlreadyFinished),
+        Ok(Started::Cancelled) => return Ok(AttemptEnd::Cancelled),
+        Ok(Started::Prepared(started)) => *started,
+        Err(JobError::Coordinator(failure)) => return Ok(AttemptEnd::CoordinatorFailed(failure)),
+        Err(error) => return Err(error),
     };
+    let fence = started.fence.clone();
+    match run_started(job, owner, claims, started, sender, inputs).await {
+        result @ Ok(AttemptEnd::Finished | AttemptEnd::AlreadyFinished | AttemptEnd::Cancelled) => result,
+        // Whatever went wrong, if another process has the job, then that was the cause, or does not matter any more.
+        failed => match fence.foreign_claim().await {
+            Some(sequence) => Ok(AttemptEnd::CoordinatorFailed(AttemptFailure::Fenced { sequence })),
+            None => failed,
+        },
+    }
+}
+
+/// Runs an attempt that has claimed the job and is prepared.
+async fn run_started(
+    job: &Arc<Job>,
+    owner: &mut Owner,
+    claims: &Claims,
+    started: StartedAttempt,
+    sender: mpsc::Sender<Input>,
+    inputs: mpsc::Receiver<Input>,
+) -> Result<AttemptEnd, JobError> {
+    let StartedAttempt { claimed, prepared, fence, keeper } = started;
+    let Prepared { finished, enumerators, contexts } = prepared;
     failpoint::hit(failpoint::DURING_RECOVERY);
 
-    let (sender, inputs) = mpsc::channel(INPUTS_MAX);
     let pool = IoPool::new(Handle::current(), sender.clone());
     let running = start_subtasks(job, &claimed, &finished, contexts, &pool, &sender)?;
     drop(sender);
     let controls = running.controls.clone();
     let tasks = job.graph.task_plans(&claimed.max_parallelism, &finished);
-    let mut shell = Shell::new(job, claimed.start, tasks, controls, enumerators, pool.clone(), inputs);
+    let storage_work = StorageWork { pool: pool.clone(), fence };
+    let mut shell = Shell::new(job, claimed.start, tasks, controls, enumerators, storage_work, inputs);
     let end = shell.run(owner).await;
     // What was not written yet is needed by nobody any more.
     pool.over.end();
@@ -88,13 +118,15 @@ pub(crate) async fn run_attempt(job: &Arc<Job>, owner: &mut Owner) -> Result<Att
             &job.name,
             &[],
             job.restore_options(),
-            random::nonce(),
+            Claimant { nonce: claims.nonce(), over: Over::Own },
         )
         .await;
         if let Err(error) = tidied {
             tracing::warn!(target: "highwater::job", job = %job.name, ?error, "the storage could not be tidied up");
         }
     }
+    // Until here: what the attempt still had under way was its own as long as its lease was renewed.
+    drop(keeper);
     Ok(end)
 }
 

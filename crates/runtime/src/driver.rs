@@ -14,6 +14,7 @@ use crate::checkpoint_coordinator::CheckpointCoordinator;
 use crate::clock::{Clock, SystemClock};
 use crate::control::Report;
 use crate::graph::JobGraph;
+use crate::high_availability::HighAvailability;
 use crate::job::{JobHandle, JobOutcome, JobResult, Owner, StatusBoard};
 use crate::job_end::{Dropped, JobEnd, drop_checkpoints};
 use crate::patience::StartPatience;
@@ -22,7 +23,10 @@ use crate::recovery::{Failure, Recovery};
 use crate::restart_choice::{self, RestartSettings};
 use crate::restore::RestoreOptions;
 use crate::retrying_storage::RetryingStorage;
-use crate::{JobError, backend_choice, checkpoint_config, failpoint, options, threads, transaction_timeout};
+use crate::start::Claims;
+use crate::{
+    JobError, backend_choice, checkpoint_config, failpoint, high_availability, options, threads, transaction_timeout,
+};
 
 /// Threads that wait for storage at most.
 const IO_THREADS_MAX: usize = 8;
@@ -44,6 +48,7 @@ pub(crate) struct Job {
     pub(crate) config: JobConfig,
     pub(crate) checkpoints: CheckpointConfig,
     pub(crate) restart: RestartSettings,
+    pub(crate) high_availability: HighAvailability,
     pub(crate) state_backend: Arc<dyn StateBackend>,
     pub(crate) storage: Arc<dyn CheckpointStorage>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -79,6 +84,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
     let BackendPairing { state_backend, checkpoint_storage } = backend_choice::choose(&config)?;
     let checkpoints = checkpoint_config::choose(&config)?;
     let restart = restart_choice::choose(&config, checkpoints.interval.is_some())?;
+    let high_availability = high_availability::choose(&config)?;
     transaction_timeout::check(&graph, &checkpoints, restart.strategy)?;
     let board = Arc::new(StatusBoard::default());
     let job = Arc::new(Job {
@@ -89,6 +95,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         graph,
         config,
         restart,
+        high_availability,
         clock: Arc::new(SystemClock::new()),
         board: board.clone(),
     });
@@ -162,9 +169,10 @@ async fn drop_checkpoints_of(job: &Arc<Job>, end: JobEnd) {
 /// Runs attempts until one finishes the job or there is to be no other.
 async fn run_attempts(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, JobError> {
     let mut recovery = Recovery::new(job.restart);
+    let claims = Arc::new(Claims::new());
     let finished = |outcome| Ok(JobResult { outcome, status: job.board.status() });
     loop {
-        let failure = match run_attempt(job, owner).await {
+        let failure = match run_attempt(job, owner, &claims).await {
             Ok(AttemptEnd::Finished) => return finished(JobOutcome::Finished),
             Ok(AttemptEnd::AlreadyFinished) => return finished(JobOutcome::AlreadyFinished),
             Ok(AttemptEnd::Cancelled) => return Err(JobError::Cancelled),

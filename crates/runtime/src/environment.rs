@@ -141,6 +141,23 @@ impl StreamExecutionEnvironment {
         self
     }
 
+    /// Whether this process waits while another one runs the job, and takes over when that one shows no sign of life for as
+    /// long as a lease lasts; while it runs the job, it renews its lease. To be set in all processes of the job. Default: no, so that
+    /// a start fences whoever runs the job.
+    ///
+    /// A process that was fenced ends with an error; started again, it waits.
+    pub fn set_standby(&self, standby: bool) -> &Self {
+        self.plan.borrow_mut().config.high_availability.standby = Some(standby);
+        self
+    }
+
+    /// For how long whoever runs the job may show no sign of life before a standby takes over, and may act without having
+    /// looked into the job log whether one has; from 100 ms to 1 day. Default: 15 s.
+    pub fn set_lease_duration(&self, lease: Duration) -> &Self {
+        self.plan.borrow_mut().config.high_availability.lease = Some(lease);
+        self
+    }
+
     /// What happens when a task fails. Counts before the `restart-strategy.*` options of the configuration, which count
     /// before the default: exponential delay when checkpointing is enabled, no restart otherwise. Parameters that are out of
     /// their bounds are reported when the job is started.

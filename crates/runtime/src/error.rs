@@ -53,6 +53,12 @@ pub enum TaskError {
         #[source]
         source: Box<CommitError>,
     },
+    /// Another process has claimed the job, so that the task did not do what it was about to.
+    #[error("another attempt has claimed the job in log record {sequence}")]
+    Fenced {
+        /// Number of its claim.
+        sequence: u64,
+    },
     /// Records in flight could not be encoded or decoded.
     #[error("records in flight: {0}")]
     InFlight(String),
@@ -101,7 +107,7 @@ impl TaskError {
             Self::State { source, .. } => is_mistake(source),
             Self::User { source, .. } => source.downcast_ref().is_some_and(is_mistake),
             Self::Commit { source, .. } => !matches!(**source, CommitError::Retryable(_)),
-            Self::OtherRecordType { .. } => true,
+            Self::OtherRecordType { .. } | Self::Fenced { .. } => true,
             Self::InFlight(_) | Self::Panic { .. } => false,
         }
     }
@@ -113,7 +119,7 @@ impl TaskError {
                 Some(operator)
             }
             Self::Panic { during, .. } => during.as_ref().map(|call| call.operator.as_str()),
-            Self::InFlight(_) | Self::OtherRecordType { .. } => None,
+            Self::InFlight(_) | Self::OtherRecordType { .. } | Self::Fenced { .. } => None,
         }
     }
 

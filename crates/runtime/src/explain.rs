@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use highwater_state_api::{ConfigNotices, Configuration, OptionDescription};
 
-use crate::checkpoint_config::{self, CheckpointSettings};
+use crate::checkpoint_config;
 use crate::options::checkpointing::*;
+use crate::options::high_availability::*;
 use crate::plan::JobConfig;
 use crate::{JobError, options};
 
@@ -14,7 +15,7 @@ pub(crate) fn explain(config: &JobConfig) -> Result<String, JobError> {
     let configuration = config.layered_configuration();
     let mut notices = ConfigNotices::default();
     let checkpoints = checkpoint_config::choose_with(&config.checkpoints, &configuration, &mut notices)?;
-    let by_code = set_by_code(&config.checkpoints);
+    let by_code = set_by_code(config);
     let mut text = String::new();
     let descriptions = [highwater_state_api::options::describe(), options::describe()].concat();
     for option in descriptions {
@@ -58,7 +59,8 @@ fn configured(option: &OptionDescription, config: &JobConfig) -> Option<(String,
     })
 }
 
-fn set_by_code(set: &CheckpointSettings) -> Vec<(&'static str, String)> {
+fn set_by_code(config: &JobConfig) -> Vec<(&'static str, String)> {
+    let set = &config.checkpoints;
     let mut by_code = Vec::new();
     let mut add = |key, value: Option<String>| by_code.extend(value.map(|value| (key, value)));
     add(INTERVAL.key(), set.interval.map(|interval| format!("{interval:?}")));
@@ -71,6 +73,8 @@ fn set_by_code(set: &CheckpointSettings) -> Vec<(&'static str, String)> {
     add(RETAINED.key(), set.retain.map(|number| number.to_string()));
     add(EXTERNALIZED_RETENTION.key(), set.externalized_retention.map(|retention| retention.to_string()));
     add(FALL_BACK.key(), set.fall_back.map(|falls_back| falls_back.to_string()));
+    add(STANDBY.key(), config.high_availability.standby.map(|standby| standby.to_string()));
+    add(LEASE_DURATION.key(), config.high_availability.lease.map(|lease| format!("{lease:?}")));
     by_code
 }
 

@@ -13,6 +13,10 @@ pub(crate) const DURING_RECOVERY: &str = "during-recovery";
 /// A checkpoint is complete, and a transaction that belongs to it is about to be committed.
 pub(crate) const DURING_COMMIT: &str = "during-commit";
 
+/// Not a place but a defect, for tests of those who look for it: set to `return`, an attempt believes that nobody has
+/// claimed the job, whatever the log says.
+pub(crate) const IGNORE_FENCE: &str = "ignore-fence";
+
 /// Sets the failpoints of this process as the environment variable says. Its first call does, later ones have no effect:
 /// failpoints belong to the process, not to one of its jobs.
 #[cfg(feature = "failpoints")]
@@ -23,7 +27,7 @@ pub(crate) fn set_up() -> Result<(), JobError> {
         let text = std::env::var("FAILPOINTS").unwrap_or_default();
         for setting in text.split(';').map(str::trim).filter(|setting| !setting.is_empty()) {
             let (name, actions) = setting.split_once('=').ok_or_else(|| format!("{setting:?} has no `=`"))?;
-            if ![BEFORE_LOG_APPEND, DURING_RECOVERY, DURING_COMMIT].contains(&name) {
+            if ![BEFORE_LOG_APPEND, DURING_RECOVERY, DURING_COMMIT, IGNORE_FENCE].contains(&name) {
                 return Err(format!("there is no failpoint {name:?}"));
             }
             fail::cfg(name, actions).map_err(|error| format!("{setting:?}: {error}"))?;
@@ -43,6 +47,19 @@ pub(crate) fn set_up() -> Result<(), JobError> {
 #[cfg(feature = "failpoints")]
 pub(crate) fn hit(name: &'static str) {
     fail::fail_point!(name);
+}
+
+/// Whether this failpoint is set to `return`.
+#[cfg(feature = "failpoints")]
+pub(crate) fn is_on(name: &'static str) -> bool {
+    fail::fail_point!(name, |_| true);
+    false
+}
+
+/// Nothing is set.
+#[cfg(not(feature = "failpoints"))]
+pub(crate) fn is_on(_: &'static str) -> bool {
+    false
 }
 
 /// Does nothing.

@@ -11,6 +11,7 @@ use highwater_checkpoint::{AttemptFailure, CompletedCheckpoint, LogRecord};
 use highwater_state_api::{BoxedError, CheckpointId, CheckpointStorage, JobName, StorageError};
 
 use crate::JobError;
+use crate::fence::Fence;
 use crate::options::checkpointing::FALL_BACK;
 use crate::restore::{ClaimedJob, append, max_parallelism, read_newest};
 
@@ -128,6 +129,7 @@ pub(crate) async fn fall_back(
 pub(crate) async fn say_dropped(
     storage: &dyn CheckpointStorage,
     job: &JobName,
+    fence: &Fence,
     claimed: &mut ClaimedJob,
 ) -> Result<(), JobError> {
     let Some((restored, _)) = claimed.restored.as_ref().filter(|_| !claimed.damaged.is_empty()) else { return Ok(()) };
@@ -143,9 +145,11 @@ pub(crate) async fn say_dropped(
         );
     }
     let record = LogRecord::Dropped { attempt: start.attempt, newest: Some(restored) };
+    let begun = fence.now();
     if !append(storage, job, start.next_sequence, &record).await? {
         return Err(JobError::Coordinator(AttemptFailure::Fenced { sequence: start.next_sequence }));
     }
+    fence.appended(start.next_sequence, begun);
     start.next_sequence += 1;
     start.retained.retain(|one| one.checkpoint <= restored);
     Ok(())

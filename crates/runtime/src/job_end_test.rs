@@ -10,7 +10,8 @@ use highwater_state_backend_memory::MemoryCheckpointStorage;
 use pollster::block_on;
 
 use super::*;
-use crate::restore::{Begun, ClaimedJob, RestoreOptions, begin_attempt};
+use crate::fence::Fence;
+use crate::restore::{Begun, Claimant, ClaimedJob, Over, RestoreOptions, begin_attempt, remove_left_overs};
 
 fn job() -> JobName {
     JobName::new("job").unwrap()
@@ -18,10 +19,13 @@ fn job() -> JobName {
 
 fn start(storage: &dyn CheckpointStorage, nonce: u64) -> ClaimedJob {
     let options = RestoreOptions { retain: 2, falls_back: false };
-    match block_on(begin_attempt(storage, &job(), &[], options, nonce)).unwrap() {
-        Begun::Claimed(claimed) => *claimed,
-        Begun::Finished => panic!("the job is not finished"),
-    }
+    let claimant = Claimant { nonce, over: Over::Anyone };
+    let Begun::Claimed(mut claimed) = block_on(begin_attempt(storage, &job(), &[], options, claimant)).unwrap() else {
+        panic!("the job is free and not finished");
+    };
+    let left_overs = std::mem::take(&mut claimed.left_overs);
+    block_on(remove_left_overs(storage, &Fence::default(), left_overs)).unwrap();
+    *claimed
 }
 
 fn write(storage: &dyn CheckpointStorage, path: &ObjectPath, content: Bytes) -> StateHandle {

@@ -14,9 +14,9 @@ use highwater_state_api::{
 };
 use highwater_stream_api::Timestamp;
 
-use crate::TaskError;
 use crate::batch::AnyBatch;
 use crate::channel::Barrier;
+use crate::{Fence, TaskError};
 
 /// An operator of a chain.
 ///
@@ -193,6 +193,8 @@ pub struct OperatorContext {
     /// The checkpoint that the job was started from, if the operator's task had state in it: the same for all operators of
     /// a task, also for one that is new in it.
     pub restored_checkpoint: Option<CheckpointId>,
+    /// Asked before everything that is done outside the job.
+    pub fence: Fence,
     /// What is restored; `None` when the job starts from nothing or the operator had no part in the checkpoint.
     pub restored: Option<RestoredOperator>,
 }

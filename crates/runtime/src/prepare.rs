@@ -12,6 +12,7 @@ use highwater_stream_api::SinkStart;
 
 use crate::JobError;
 use crate::fall_back::{fall_back, restore_failed, say_dropped};
+use crate::fence::Fence;
 use crate::finished_tasks::finished_tasks;
 use crate::graph::{JobGraph, OperatorNode, TaskNode};
 use crate::master::Enumerators;
@@ -34,6 +35,8 @@ pub struct Preparation<'a> {
     pub storage: &'a dyn CheckpointStorage,
     /// How the row tier behaves.
     pub row_settings: RowSettings,
+    /// Asked before anything outside the job is touched.
+    pub fence: &'a Fence,
     /// Time since a fixed instant, on a clock that never goes backwards.
     pub now: Duration,
 }
@@ -59,7 +62,8 @@ pub async fn prepare(preparation: &Preparation<'_>, claimed: &mut ClaimedJob) ->
             Err(error) => fall_back(preparation.storage, claimed, error).await?,
         }
     };
-    say_dropped(preparation.storage, preparation.job, claimed).await?;
+    say_dropped(preparation.storage, preparation.job, preparation.fence, claimed).await?;
+    preparation.fence.check().await?;
     start_sinks(preparation, &finished, &claimed.start, claimed.restored.as_ref())?;
     let enumerators = create_enumerators(preparation, &finished, splits)?;
     Ok(Prepared { finished, enumerators, contexts })
@@ -160,6 +164,7 @@ async fn read_contexts(
                     max_parallelism: claimed.max_parallelism[uid],
                     state_backend: preparation.state_backend.clone(),
                     row_settings: preparation.row_settings,
+                    fence: preparation.fence.clone(),
                     now: preparation.now,
                     restored_checkpoint,
                     restored: read_share(&mut reader, claimed, uid, subtask).await?,

@@ -55,6 +55,10 @@ impl Recovery {
     ) -> Result<Duration, JobError> {
         let restarts = self.restarter.restarts();
         let (error, may_restart) = match failure {
+            // That somebody else has the job says nothing about the task.
+            Failure::Task { source: TaskError::Fenced { sequence }, .. } => {
+                return Err(JobError::Coordinator(AttemptFailure::Fenced { sequence }));
+            }
             Failure::Task { task, source } if source.is_permanent() => {
                 (JobError::Task { task, restarts, source }, false)
             }

@@ -18,6 +18,7 @@ use highwater_state_api::{
 
 use crate::JobError;
 use crate::fall_back::{Damage, DamagedCheckpoint, restore_failed};
+use crate::fence::{Fence, FenceError};
 
 /// How often a claim is tried when others claim the job at the same time.
 const CLAIM_TRIES_MAX: u32 = 20;
@@ -29,8 +30,54 @@ const CLEAN_UP_FAILURES_MAX: u32 = 3;
 pub enum Begun {
     /// The job is finished: there is nothing to do.
     Finished,
+    /// The job is another process's, and was to be claimed only if it is not.
+    Held {
+        /// Number of the record that says so: a claim, or the next number if that has been taken meanwhile.
+        sequence: u64,
+    },
     /// The job is claimed.
     Claimed(Box<ClaimedJob>),
+}
+
+/// Who claims a job, and over whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claimant {
+    /// Drawn at random, once for all attempts of a process: by it the process knows its own claims again.
+    pub nonce: u64,
+    /// Over whom.
+    pub over: Over,
+}
+
+/// Whose job may be claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// Anybody's. Whoever runs the job is fenced.
+    Anyone,
+    /// Only one whose last claim is the claimant's own: its next attempt. Who has been fenced does not fence in return.
+    Own,
+    /// Only one whose log still ends before this number.
+    Unchanged(u64),
+}
+
+impl Claimant {
+    /// The number of the record because of which this claimant must not claim a job whose log is `view`.
+    fn is_kept_out_by(&self, view: &LogView) -> Option<u64> {
+        match self.over {
+            Over::Anyone => None,
+            Over::Own => view.claim().filter(|claim| claim.nonce != self.nonce).map(|claim| claim.attempt.0),
+            Over::Unchanged(next_sequence) => {
+                (view.next_sequence() != next_sequence).then(|| view.next_sequence().saturating_sub(1))
+            }
+        }
+    }
+}
+
+/// What dead attempts left and nobody can need any more.
+#[derive(Debug, Default)]
+pub struct LeftOvers {
+    folders: Vec<ObjectPath>,
+    /// Records of the log, and renewals of leases.
+    objects: Vec<ObjectPath>,
 }
 
 /// A job that is claimed, with what it goes on from.
@@ -43,6 +90,8 @@ pub struct ClaimedJob {
     pub max_parallelism: BTreeMap<OperatorUid, MaxParallelism>,
     /// Newer checkpoints that are damaged, newest first.
     pub damaged: Vec<DamagedCheckpoint>,
+    /// To be given to [`remove_left_overs`].
+    pub left_overs: LeftOvers,
     /// What the operators want of a checkpoint.
     pub(crate) targets: Vec<OperatorTarget>,
     /// Whether an older checkpoint takes the place of a damaged one.
@@ -58,7 +107,7 @@ pub struct RestoreOptions {
     pub falls_back: bool,
 }
 
-/// Claims a job and finds out what it goes on from. `nonce` is drawn at random by the caller for this one call.
+/// Claims a job and finds out what it goes on from.
 ///
 /// A storage that fails is an error, never an empty storage.
 pub async fn begin_attempt(
@@ -66,10 +115,11 @@ pub async fn begin_attempt(
     job: &JobName,
     targets: &[OperatorTarget],
     options: RestoreOptions,
-    nonce: u64,
+    claimant: Claimant,
 ) -> Result<Begun, JobError> {
     for _ in 0..CLAIM_TRIES_MAX {
         let log = storage.list(&paths::log_folder(job)).await?;
+        let renewals = storage.list(&paths::lease_folder(job)).await?;
         // Also those of which a killed writer left no object.
         let folders = storage.list_folders(&paths::job_folder(job)).await?;
         let Some(records) = read_log(storage, job, &log).await? else { continue };
@@ -85,14 +135,23 @@ pub async fn begin_attempt(
                 .into(),
             ));
         }
-        let (first_checkpoint, record) = claim_record(&view, highest, nonce);
+        let (first_checkpoint, record) = claim_record(&view, highest, claimant.nonce);
         // What the attempt takes over, if its claim is the next record.
         let start = view.start(first_checkpoint);
-        let orphans = orphaned_checkpoints(job, &folders, &start);
+        let is_old = |path: &ObjectPath| paths::renewing_attempt(job, path).is_some_and(|by| by < start.attempt);
+        let records = view.obsolete_records().iter().map(|sequence| paths::log_record(job, *sequence));
+        let left_overs = LeftOvers {
+            folders: orphaned_checkpoints(job, &folders, &start),
+            objects: records.chain(renewals.into_iter().filter(is_old)).collect(),
+        };
         if view.is_finished() {
-            // What the last attempt failed to delete is still deleted: there will be no other that could.
-            clean_up(storage, job, orphans, &view).await;
+            // What the last attempt failed to delete is still deleted: there will be no other that could. Nobody can claim the
+            // job any more, so that there is nobody who could fence this.
+            let _ = remove_left_overs(storage, &Fence::default(), left_overs).await;
             return Ok(Begun::Finished);
+        }
+        if let Some(sequence) = claimant.is_kept_out_by(&view) {
+            return Ok(Begun::Held { sequence });
         }
         // Before the claim: a start that cannot go on must not stop a run that can.
         let mut damaged = Vec::new();
@@ -110,10 +169,9 @@ pub async fn begin_attempt(
                 continue;
             }
             tracing::info!(target: "highwater::job", %job, attempt = %start.attempt, "claimed");
-            clean_up(storage, job, orphans, &view).await;
             let max_parallelism = max_parallelism(targets, restored.as_ref());
             let (targets, falls_back) = (targets.to_vec(), options.falls_back);
-            let claimed = ClaimedJob { start, restored, max_parallelism, damaged, targets, falls_back };
+            let claimed = ClaimedJob { start, restored, max_parallelism, damaged, left_overs, targets, falls_back };
             return Ok(Begun::Claimed(Box::new(claimed)));
         }
     }
@@ -200,29 +258,40 @@ pub(crate) fn max_parallelism(
 }
 
 /// Deletes what dead attempts left and nobody can need any more. What cannot be deleted now is found again at the next
-/// start.
-async fn clean_up(storage: &dyn CheckpointStorage, job: &JobName, orphans: Vec<ObjectPath>, view: &LogView) {
+/// start. An error means that another process has the job, or may have it.
+pub async fn remove_left_overs(
+    storage: &dyn CheckpointStorage,
+    fence: &Fence,
+    left_overs: LeftOvers,
+) -> Result<(), FenceError> {
+    let LeftOvers { folders, objects } = left_overs;
     let mut failures = 0;
     let mut failed = |path: &ObjectPath, error: StorageError| {
         tracing::warn!(target: "highwater::job", %path, %error, "what a dead attempt left could not be deleted");
         failures += 1;
         failures == CLEAN_UP_FAILURES_MAX
     };
-    for folder in orphans {
+    for folder in folders {
+        tracing::debug!(target: "highwater::effect", %folder, "about to remove");
+        fence.check().await?;
         if let Err(error) = storage.delete_folder(&folder).await
             && failed(&folder, error)
         {
-            return;
+            return Ok(());
         }
+        tracing::debug!(target: "highwater::effect", %folder, "removed");
     }
-    for sequence in view.obsolete_records() {
-        let path = paths::log_record(job, *sequence);
+    for path in objects {
+        tracing::debug!(target: "highwater::effect", %path, "about to remove");
+        fence.check().await?;
         if let Err(error) = storage.delete(&path).await
             && failed(&path, error)
         {
-            return;
+            return Ok(());
         }
+        tracing::debug!(target: "highwater::effect", %path, "removed");
     }
+    Ok(())
 }
 
 /// The records of the log; `None` when one went away between the listing and the reading, which a running attempt does

@@ -11,7 +11,24 @@ fn job() -> JobName {
 }
 
 fn begin(storage: &MemoryCheckpointStorage, nonce: u64) -> Begun {
-    block_on(begin_attempt(storage, &job(), &[], RestoreOptions { retain: 1, falls_back: false }, nonce)).unwrap()
+    begin_over(storage, nonce, Over::Anyone)
+}
+
+/// Begins an attempt and removes what earlier ones left.
+fn begin_over(storage: &MemoryCheckpointStorage, nonce: u64, over: Over) -> Begun {
+    let mut begun = block_on(begin_attempt(
+        storage,
+        &job(),
+        &[],
+        RestoreOptions { retain: 1, falls_back: false },
+        Claimant { nonce, over },
+    ))
+    .unwrap();
+    if let Begun::Claimed(claimed) = &mut begun {
+        let left_overs = std::mem::take(&mut claimed.left_overs);
+        block_on(remove_left_overs(storage, &Fence::default(), left_overs)).unwrap();
+    }
+    begun
 }
 
 fn leave_behind(storage: &MemoryCheckpointStorage, checkpoint: u64, attempt: u64) -> ObjectPath {
@@ -46,4 +63,41 @@ fn the_start_of_a_finished_job_deletes_what_its_last_attempt_could_not() {
     assert!(matches!(begin(&storage, 8), Begun::Finished));
     assert!(!exists(&storage, &left));
     assert_eq!(block_on(storage.list(&paths::log_folder(&job()))).unwrap().len(), 2);
+}
+
+#[test]
+fn who_has_been_fenced_does_not_fence_in_return() {
+    let storage = MemoryCheckpointStorage::new();
+    assert!(matches!(begin(&storage, 7), Begun::Claimed(_)));
+    let again = begin_over(&storage, 7, Over::Own);
+    assert!(
+        matches!(&again, Begun::Claimed(claimed) if claimed.start.attempt == Attempt(2)),
+        "its own job it goes on with"
+    );
+    assert!(matches!(begin(&storage, 8), Begun::Claimed(_)));
+    assert!(matches!(begin_over(&storage, 7, Over::Own), Begun::Held { sequence: 3 }));
+}
+
+#[test]
+fn whoever_waited_claims_only_what_it_has_seen() {
+    let storage = MemoryCheckpointStorage::new();
+    let Begun::Claimed(holder) = begin_over(&storage, 7, Over::Unchanged(1)) else { panic!("nobody holds the job") };
+    // Both have seen the log end with the claim of the holder, which lives after all.
+    let metadata = StateHandle::Inline(Bytes::new());
+    let completed = LogRecord::Completed { attempt: holder.start.attempt, checkpoint: CheckpointId(1), metadata };
+    assert!(block_on(append(&storage, &job(), 2, &completed)).unwrap());
+    assert!(matches!(begin_over(&storage, 8, Over::Unchanged(2)), Begun::Held { sequence: 2 }));
+    assert!(matches!(begin_over(&storage, 9, Over::Unchanged(2)), Begun::Held { .. }));
+}
+
+#[test]
+fn a_start_deletes_the_renewals_of_earlier_leases() {
+    let storage = MemoryCheckpointStorage::new();
+    assert!(matches!(begin(&storage, 7), Begun::Claimed(_)));
+    let renewal = |attempt| paths::lease_renewal(&job(), Attempt(attempt), 5);
+    for attempt in [1, 2] {
+        block_on(storage.create_if_absent(&renewal(attempt), Bytes::new())).unwrap();
+    }
+    assert!(matches!(begin(&storage, 8), Begun::Claimed(_)));
+    assert!(!exists(&storage, &renewal(1)) && exists(&storage, &renewal(2)));
 }

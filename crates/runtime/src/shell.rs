@@ -12,18 +12,25 @@ use crate::attempt::AttemptEnd;
 use crate::checkpoint_coordinator::{Answer, Ask};
 use crate::control::{ControlSender, Report};
 use crate::driver::{Input, Job};
+use crate::fence::Fence;
 use crate::io_pool::IoPool;
 use crate::job::Owner;
 use crate::master::{Enumerators, Master, MasterEnd, Order};
 use crate::retrying_storage::RetryingStorage;
 use crate::storage_work::{answer_of_failure, carry_out};
 
+/// Where storage work is carried out, and who is asked before.
+pub(crate) struct StorageWork {
+    pub(crate) pool: IoPool,
+    pub(crate) fence: Fence,
+}
+
 /// The shell of one attempt.
 pub(crate) struct Shell<'a> {
     job: &'a Job,
     master: Master,
     controls: BTreeMap<SubtaskId, ControlSender>,
-    pool: IoPool,
+    storage_work: StorageWork,
     inputs: mpsc::Receiver<Input>,
     end: Option<AttemptEnd>,
     running: usize,
@@ -41,7 +48,7 @@ impl<'a> Shell<'a> {
         tasks: Vec<TaskPlan>,
         controls: BTreeMap<SubtaskId, ControlSender>,
         enumerators: Enumerators,
-        pool: IoPool,
+        storage_work: StorageWork,
         inputs: mpsc::Receiver<Input>,
     ) -> Self {
         let coordinator = Coordinator::new(coordinator_config(job, tasks), start);
@@ -50,7 +57,7 @@ impl<'a> Shell<'a> {
             job,
             master,
             controls,
-            pool,
+            storage_work,
             inputs,
             end: None,
             running: 0,
@@ -132,7 +139,7 @@ impl<'a> Shell<'a> {
         let storage = self.job.storage.clone();
         let Action::WriteMetadata { checkpoint, .. } = action else { return storage };
         let (clock, timeout) = (self.job.clock.clone(), self.job.checkpoints.timeout);
-        Arc::new(RetryingStorage::new(storage, self.pool.over.patience(*checkpoint, clock, timeout)))
+        Arc::new(RetryingStorage::new(storage, self.storage_work.pool.over.patience(*checkpoint, clock, timeout)))
     }
 
     fn obey(&mut self, orders: Vec<Order>) {
@@ -142,11 +149,12 @@ impl<'a> Shell<'a> {
                 Order::Store(action) => {
                     let (storage, job) = (self.storage_for(&action), self.job.name.clone());
                     let failed = answer_of_failure(&action);
-                    let work = async move { carry_out(&*storage, &job, action).await.map(Input::Event) };
-                    self.pool.submit(work, |cause| failed(cause).map(Input::Event));
+                    let fence = self.storage_work.fence.clone();
+                    let work = async move { carry_out(&*storage, &job, &fence, action).await.map(Input::Event) };
+                    self.storage_work.pool.submit(work, |cause| failed(cause).map(Input::Event));
                 }
                 Order::Completed(checkpoint) => {
-                    self.pool.over.add(checkpoint);
+                    self.storage_work.pool.over.add(checkpoint);
                     let mut board = self.job.board.lock();
                     if board.status.last_checkpoint != Some(checkpoint) {
                         board.completed(checkpoint);
@@ -159,7 +167,7 @@ impl<'a> Shell<'a> {
                     }
                 }
                 Order::Failed(checkpoint) => {
-                    self.pool.over.add(checkpoint);
+                    self.storage_work.pool.over.add(checkpoint);
                     self.job.board.lock().status.checkpoints_failed += 1;
                 }
                 Order::End(end) => {

@@ -148,6 +148,7 @@ fn of_an_operator_without_states_nothing_is_written() {
             state_backend: Arc::new(HeapStateBackend::new()),
             row_settings: RowSettings { cached_rows_max: 0, hash_seed: 1 },
             now: Duration::ZERO,
+            fence: Default::default(),
             restored_checkpoint: None,
             restored: None,
         };

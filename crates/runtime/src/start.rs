@@ -2,21 +2,47 @@
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use highwater_checkpoint::{AttemptFailure, Now};
 use highwater_state_api::RowSettings;
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 
-use crate::driver::Job;
+use crate::driver::{Input, Job};
+use crate::fence::{Fence, FenceSetup};
 use crate::job::Owner;
+use crate::lease_keeper::{LeaseKeeper, LeaseKeeping};
 use crate::patience::StartPatience;
 use crate::prepare::{Preparation, Prepared, prepare};
-use crate::restore::{Begun, ClaimedJob, begin_attempt};
+use crate::restore::{Begun, Claimant, ClaimedJob, Over, begin_attempt, remove_left_overs};
+use crate::retrying_storage::RetryingStorage;
+use crate::standby::{self, Waited};
 use crate::{JobError, random};
 
 /// How long a cancelled start is waited for. It ends at its next call of the storage; if the storage does not return from
 /// the one before, nobody waits for it any longer: all that it can still do is to claim the job, which harms nobody.
 const CANCEL_DEADLINE: Duration = Duration::from_secs(2);
+
+/// The claims of this process.
+pub(crate) struct Claims {
+    nonce: u64,
+    /// Whether it has had the job. From then on it goes on only with a job that is still its own.
+    has_claimed: AtomicBool,
+}
+
+impl Claims {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self { nonce: random::nonce(), has_claimed: AtomicBool::new(false) }
+    }
+
+    /// By this the process knows its own claims again.
+    pub(crate) fn nonce(&self) -> u64 {
+        self.nonce
+    }
+}
 
 /// How the start of an attempt came out.
 pub(crate) enum Started {
@@ -25,20 +51,67 @@ pub(crate) enum Started {
     /// Its owner has cancelled it.
     Cancelled,
     /// The subtasks can be built and opened.
-    Prepared(Box<ClaimedJob>, Prepared),
+    Prepared(Box<StartedAttempt>),
 }
 
-/// Claims the job and reads what it goes on from.
-pub(crate) async fn start(job: &Arc<Job>, owner: &mut Owner) -> Result<Started, JobError> {
-    let (shared, runtime, mut cancelled) = (job.clone(), Handle::current(), owner.cancelled.clone());
+/// An attempt that has claimed the job and knows what it goes on from.
+pub(crate) struct StartedAttempt {
+    pub(crate) claimed: Box<ClaimedJob>,
+    pub(crate) prepared: Prepared,
+    pub(crate) fence: Fence,
+    /// Renews the lease of a job with standbys.
+    pub(crate) keeper: Option<LeaseKeeper>,
+}
+
+/// What a start needs.
+#[derive(Clone)]
+pub(crate) struct Starter {
+    pub(crate) job: Arc<Job>,
+    pub(crate) claims: Arc<Claims>,
+    /// Where it is said that the lease is lost.
+    pub(crate) inputs: mpsc::Sender<Input>,
+}
+
+/// How one try to claim the job came out.
+enum Tried {
+    Ended(Started),
+    /// The job is another process's.
+    Held,
+}
+
+/// Claims the job and reads what it goes on from. A standby waits before.
+pub(crate) async fn start(starter: Starter, owner: &mut Owner) -> Result<Started, JobError> {
+    loop {
+        let (job, claims) = (&starter.job, &starter.claims);
+        let over = if claims.has_claimed.load(Ordering::Relaxed) {
+            Over::Own
+        } else if job.high_availability.standby {
+            match standby::wait(job, owner, claims.nonce).await? {
+                Waited::Free(next_sequence) => Over::Unchanged(next_sequence),
+                Waited::Cancelled => return Ok(Started::Cancelled),
+            }
+        } else {
+            Over::Anyone
+        };
+        match start_over(&starter, over, owner).await? {
+            Tried::Ended(started) => return Ok(started),
+            // Somebody else was faster, or the one that was waited for lives: on waiting.
+            Tried::Held => {}
+        }
+    }
+}
+
+async fn start_over(starter: &Starter, over: Over, owner: &mut Owner) -> Result<Tried, JobError> {
+    let (shared, runtime, mut cancelled) = (starter.clone(), Handle::current(), owner.cancelled.clone());
     let pool = runtime.clone();
     let patience = StartPatience::until(owner.cancelled.clone());
     let mut work = pool.spawn_blocking(move || {
+        let handle = runtime.clone();
         runtime.block_on(async {
             tokio::select! {
                 biased;
-                () = crate::job::until_cancelled(&mut cancelled) => Ok(Started::Cancelled),
-                prepared = prepare_attempt(&shared, patience) => prepared,
+                () = crate::job::until_cancelled(&mut cancelled) => Ok(Tried::Ended(Started::Cancelled)),
+                tried = shared.claim(over, patience, handle) => tried,
             }
         })
     });
@@ -47,10 +120,10 @@ pub(crate) async fn start(job: &Arc<Job>, owner: &mut Owner) -> Result<Started, 
         joined = &mut work => joined,
         () = owner.cancel() => match tokio::time::timeout(CANCEL_DEADLINE, work).await {
             // What was prepared meanwhile is dropped.
-            Ok(joined) => joined.map(|started| started.map(|_| Started::Cancelled)),
+            Ok(joined) => joined.map(|tried| tried.map(|_| Tried::Ended(Started::Cancelled))),
             Err(_) => {
-                tracing::warn!(target: "highwater::job", job = %job.name, "the storage has not answered before the start was cancelled");
-                return Ok(Started::Cancelled);
+                tracing::warn!(target: "highwater::job", job = %starter.job.name, "the storage has not answered before the start was cancelled");
+                return Ok(Tried::Ended(Started::Cancelled));
             }
         },
     };
@@ -61,24 +134,84 @@ pub(crate) async fn start(job: &Arc<Job>, owner: &mut Owner) -> Result<Started, 
     })
 }
 
-async fn prepare_attempt(job: &Job, patience: StartPatience) -> Result<Started, JobError> {
-    let (targets, storage) = (job.targets()?, job.patient_storage(patience));
-    let begun = begin_attempt(&storage, &job.name, &targets, job.restore_options(), random::nonce()).await?;
-    let Begun::Claimed(mut claimed) = begun else { return Ok(Started::Finished) };
-    note_claimed(job, &claimed);
-    let preparation = Preparation {
-        job: &job.name,
-        graph: &job.graph,
-        state_backend: &job.state_backend,
-        storage: &storage,
-        row_settings: RowSettings { cached_rows_max: job.config.cached_rows_max, hash_seed: random::nonce() },
-        now: job.clock.monotonic(),
-    };
-    let prepared = prepare(&preparation, &mut claimed).await?;
-    if !claimed.damaged.is_empty() {
-        note_claimed(job, &claimed);
+impl Starter {
+    async fn claim(&self, over: Over, patience: StartPatience, runtime: Handle) -> Result<Tried, JobError> {
+        let Self { job, claims, .. } = self;
+        let (targets, storage) = (job.targets()?, job.patient_storage(patience));
+        // The lease counts from before the claim.
+        let begun_at = job.clock.now();
+        let claimant = Claimant { nonce: claims.nonce, over };
+        let claimed = match begin_attempt(&storage, &job.name, &targets, job.restore_options(), claimant).await? {
+            Begun::Finished => return Ok(Tried::Ended(Started::Finished)),
+            Begun::Held { sequence } if over == Over::Own => {
+                return Err(JobError::Coordinator(AttemptFailure::Fenced { sequence }));
+            }
+            Begun::Held { .. } => return Ok(Tried::Held),
+            Begun::Claimed(claimed) => claimed,
+        };
+        claims.has_claimed.store(true, Ordering::Relaxed);
+        let fence = self.fence(&claimed, begun_at, runtime.clone());
+        match self.prepare(claimed, &storage, &fence, runtime).await {
+            Ok(started) => Ok(Tried::Ended(Started::Prepared(Box::new(started)))),
+            // Whatever went wrong, if another process has the job, then that was the cause, or does not matter any more.
+            Err(error) => match fence.foreign_claim().await {
+                Some(sequence) => Err(JobError::Coordinator(AttemptFailure::Fenced { sequence })),
+                None => Err(error),
+            },
+        }
     }
-    Ok(Started::Prepared(claimed, prepared))
+
+    async fn prepare(
+        &self,
+        mut claimed: Box<ClaimedJob>,
+        storage: &RetryingStorage,
+        fence: &Fence,
+        runtime: Handle,
+    ) -> Result<StartedAttempt, JobError> {
+        let job = &self.job;
+        let keeper = job.high_availability.standby.then(|| self.keep_lease(&claimed, fence, runtime)).transpose()?;
+        let left_overs = std::mem::take(&mut claimed.left_overs);
+        remove_left_overs(storage, fence, left_overs).await?;
+        note_claimed(job, &claimed);
+        let preparation = Preparation {
+            job: &job.name,
+            graph: &job.graph,
+            state_backend: &job.state_backend,
+            storage,
+            row_settings: RowSettings { cached_rows_max: job.config.cached_rows_max, hash_seed: random::nonce() },
+            fence,
+            now: job.clock.monotonic(),
+        };
+        let prepared = prepare(&preparation, &mut claimed).await?;
+        if !claimed.damaged.is_empty() {
+            note_claimed(job, &claimed);
+        }
+        Ok(StartedAttempt { claimed, prepared, fence: fence.clone(), keeper })
+    }
+
+    fn fence(&self, claimed: &ClaimedJob, begun_at: Now, runtime: Handle) -> Fence {
+        let clock = self.job.clock.clone();
+        let setup = FenceSetup {
+            storage: self.job.storage.clone(),
+            job: self.job.name.clone(),
+            now: Box::new(move || clock.now()),
+            lease_ms: self.job.high_availability.lease.as_millis() as u64,
+            runtime: Some(runtime),
+        };
+        Fence::new(setup, &claimed.start, begun_at)
+    }
+
+    fn keep_lease(&self, claimed: &ClaimedJob, fence: &Fence, runtime: Handle) -> Result<LeaseKeeper, JobError> {
+        LeaseKeeper::start(LeaseKeeping {
+            storage: self.job.storage.clone(),
+            job: self.job.name.clone(),
+            attempt: claimed.start.attempt,
+            lease: self.job.high_availability.lease,
+            fence: fence.clone(),
+            runtime,
+            inputs: self.inputs.clone(),
+        })
+    }
 }
 
 /// The owner sees what the attempt goes on from.

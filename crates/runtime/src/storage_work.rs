@@ -10,12 +10,14 @@ use highwater_state_api::{
 
 use crate::error::chain_of;
 use crate::failpoint;
+use crate::fence::{Fence, FenceError};
 
-/// Carries out an action that [`crate::Order::Store`] named. Returns the event that answers it, if it has an answer.
+/// Carries out an action that [`crate::Order::Store`] named, unless the fence says that another process has the job. Returns
+/// the event that answers it, if it has an answer.
 ///
 /// # Panics
 /// When the action is not storage work.
-pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, action: Action) -> Option<Event> {
+pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, fence: &Fence, action: Action) -> Option<Event> {
     match action {
         Action::WriteMetadata { checkpoint, path, metadata } => {
             Some(match write_metadata(storage, &path, &metadata).await {
@@ -33,8 +35,13 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, action: A
                 Ok(content) => Bytes::from(content),
                 Err(error) => return Some(unknown(chain_of(&error))),
             };
+            // The fence is not asked: the number is the question, and creating the record answers it.
+            let begun = fence.now();
             Some(match storage.create_if_absent(&paths::log_record(job, sequence), content).await {
-                Ok(()) => Event::LogAppended { sequence },
+                Ok(()) => {
+                    fence.appended(sequence, begun);
+                    Event::LogAppended { sequence }
+                }
                 Err(StorageError::AlreadyExists { .. }) => Event::LogTaken { sequence },
                 Err(error) => unknown(chain_of(&error)),
             })
@@ -50,8 +57,9 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, action: A
                 Err(error) => failed(chain_of(&error)),
             })
         }
-        Action::Discard { id, discard } => Some(match delete(storage, &discard).await {
+        Action::Discard { id, discard } => Some(match delete(storage, fence, &discard).await {
             Ok(()) => Event::Discarded { id },
+            Err(NotDeleted::Fence(FenceError::Fenced { sequence })) => Event::Fenced { sequence },
             Err(error) => {
                 let error = chain_of(&error);
                 tracing::warn!(target: "highwater::checkpoint", ?discard, error, "a clean-up failed and will be tried again");
@@ -59,26 +67,46 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, action: A
             }
         }),
         Action::TruncateLog { sequences } => {
-            for path in sequences.into_iter().map(|sequence| paths::log_record(job, sequence)) {
-                log_failure("truncate", &path, storage.delete(&path).await);
+            tracing::debug!(target: "highwater::effect", ?sequences, "about to truncate");
+            match fence.check().await {
+                Ok(()) => {
+                    for path in sequences.iter().map(|sequence| paths::log_record(job, *sequence)) {
+                        log_failure("truncate", &path, storage.delete(&path).await);
+                    }
+                    tracing::debug!(target: "highwater::effect", ?sequences, "truncated");
+                    None
+                }
+                Err(FenceError::Fenced { sequence }) => Some(Event::Fenced { sequence }),
+                Err(FenceError::Unknown { .. }) => None,
             }
-            None
         }
         other => unreachable!("{other:?} is not storage work"),
     }
 }
 
+/// Why something is not known to be deleted.
+#[derive(Debug, thiserror::Error)]
+enum NotDeleted {
+    #[error(transparent)]
+    Fence(#[from] FenceError),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
 /// Deletes what is there of it. What is not there was deleted before.
-async fn delete(storage: &dyn CheckpointStorage, discard: &Discard) -> Result<(), StorageError> {
+async fn delete(storage: &dyn CheckpointStorage, fence: &Fence, discard: &Discard) -> Result<(), NotDeleted> {
+    tracing::debug!(target: "highwater::effect", ?discard, "about to delete");
+    fence.check().await?;
     match discard {
-        Discard::Folder(folder) => storage.delete_folder(folder).await,
+        Discard::Folder(folder) => storage.delete_folder(folder).await?,
         Discard::State(handles) => {
             for path in handles.iter().filter_map(StateHandle::object) {
                 storage.delete(path).await?;
             }
-            Ok(())
         }
     }
+    tracing::debug!(target: "highwater::effect", ?discard, "deleted");
+    Ok(())
 }
 
 /// Makes the event that answers an action whose work came to an unexpected end, if the action has an answer.

@@ -25,7 +25,7 @@ fn metadata(triggered_at_ms: u64) -> CheckpointMetadata {
 fn write(storage: &MemoryCheckpointStorage, metadata: CheckpointMetadata) -> Event {
     let path = paths::checkpoint_metadata(&job(), Attempt(1), CheckpointId(7));
     let action = Action::WriteMetadata { checkpoint: CheckpointId(7), path, metadata: Box::new(metadata) };
-    block_on(carry_out(storage, &job(), action)).unwrap()
+    block_on(carry_out(storage, &job(), &Fence::default(), action)).unwrap()
 }
 
 /// Contract: T341.
@@ -52,7 +52,10 @@ fn the_folder_of_a_checkpoint_goes_alone() {
     }
     let folder = paths::checkpoint_folder(&job(), Attempt(1), CheckpointId(1));
     let action = Action::Discard { id: DiscardId(0), discard: Discard::Folder(folder) };
-    assert_eq!(block_on(carry_out(&storage, &job(), action)), Some(Event::Discarded { id: DiscardId(0) }));
+    assert_eq!(
+        block_on(carry_out(&storage, &job(), &Fence::default(), action)),
+        Some(Event::Discarded { id: DiscardId(0) })
+    );
     let mut left = objects[1..].to_vec();
     left.sort_unstable();
     assert_eq!(block_on(storage.list(&paths::job_folder(&job()))).unwrap(), left);

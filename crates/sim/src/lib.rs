@@ -14,6 +14,7 @@ mod dice;
 mod invariants;
 mod job;
 mod observe;
+mod overlap;
 mod planted;
 mod probe;
 mod process;

@@ -2,7 +2,8 @@
 
 use highwater_checkpoint::LogRecord;
 
-use crate::invariants::{Violation, barriers, commits, durable};
+use crate::invariants::fencing::Actor;
+use crate::invariants::{Violation, barriers, commits, durable, fencing};
 use crate::job::SinkEvent;
 use crate::storage::{StorageEvent, When};
 use crate::world::World;
@@ -16,6 +17,7 @@ impl World {
         for event in self.surroundings.outside.take_events() {
             self.observe_sink(&event)?;
         }
+        self.actor = None;
         if let Some(process) = &self.process {
             for checkpoint in process.witness.take_fresh() {
                 barriers::check(&process.witness.lock(), checkpoint)?;
@@ -45,6 +47,7 @@ impl World {
             }
             StorageEvent::Deleted(path) => {
                 self.trace.write(self.now_ms, "storage", format_args!("{path} is deleted"));
+                fencing::check(self.strict_actor(), &format!("deletes {path}"))?;
                 durable::check_deleted(&self.completed, self.scenario.protocol.retain, &path)?;
             }
             StorageEvent::Failed(operation, when, path) => {
@@ -59,14 +62,25 @@ impl World {
         Ok(())
     }
 
+    /// Whoever acts, where it looks into the log before each effect.
+    fn strict_actor(&self) -> Option<Actor> {
+        self.actor.filter(|_| self.scenario.lease_ms == 0)
+    }
+
     fn observe_sink(&mut self, event: &SinkEvent) -> Result<(), Violation> {
         self.trace.write(self.now_ms, "outside", format_args!("{event:?}"));
         match event {
-            SinkEvent::Committed(_) => self.coverage.count("commits"),
+            SinkEvent::Committed(transaction) => {
+                self.coverage.count("commits");
+                fencing::check(self.strict_actor(), &format!("commits {transaction:?}"))?;
+            }
             SinkEvent::CommittedAgain(_) => self.coverage.count("commits repeated"),
             SinkEvent::Failed(_, "before") => self.coverage.count("commits failed before"),
             SinkEvent::Failed(..) => self.coverage.count("commits failed after"),
-            SinkEvent::Removed(_) => self.coverage.count("transactions of dead attempts removed"),
+            SinkEvent::Removed(transaction) => {
+                self.coverage.count("transactions of dead attempts removed");
+                fencing::check(self.strict_actor(), &format!("removes {transaction:?}"))?;
+            }
             SinkEvent::Prepared(_) | SinkEvent::Lost(_) => {}
         }
         commits::check(&self.completed, &self.surroundings.outside, event)

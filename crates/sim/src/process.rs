@@ -12,8 +12,8 @@ use highwater_runtime::graph::JobGraph;
 use highwater_runtime::operator::OperatorContext;
 use highwater_runtime::restore::ClaimedJob;
 use highwater_runtime::{
-    AsyncSnapshot, AttemptEnvironment, BuiltSubtask, JobError, Master, MasterEnd, Prepared, SnapshotExecutor, Step,
-    Subtask, TaskError, build_subtasks,
+    AsyncSnapshot, AttemptEnvironment, BuiltSubtask, Fence, JobError, Master, MasterEnd, Prepared, SnapshotExecutor,
+    Step, Subtask, TaskError, build_subtasks,
 };
 use highwater_state_api::{Attempt, JobName, KEY_HASH_ID, OperatorUid, SubtaskId};
 
@@ -36,6 +36,8 @@ pub(crate) struct Process {
     pub snapshots: Arc<Snapshots>,
     /// What the probes of this attempt have seen.
     pub witness: Witness,
+    /// Asked before effects.
+    pub fence: Fence,
     /// How many checkpoints were asked for.
     pub requested: u64,
     /// How the attempt has ended.
@@ -87,6 +89,7 @@ impl Process {
         claimed: ClaimedJob,
         mut prepared: Prepared,
         witness: Witness,
+        fence: Fence,
     ) -> Result<Self, JobError> {
         let ids: Vec<SubtaskId> = prepared.contexts.keys().copied().collect();
         let bells: BTreeMap<SubtaskId, Arc<Bell>> = ids.iter().map(|id| (*id, Arc::default())).collect();
@@ -118,7 +121,7 @@ impl Process {
         let config = coordinator_config(&scenario.protocol, job, graph, &claimed, &prepared.finished);
         let master = Master::new(Coordinator::new(config, claimed.start), ids, prepared.enumerators);
         let (answers, reports) = (Vec::new(), Vec::new());
-        Ok(Self { attempt, master, slots, answers, reports, snapshots, witness, requested: 0, end: None })
+        Ok(Self { attempt, master, slots, answers, reports, snapshots, witness, fence, requested: 0, end: None })
     }
 
     /// The next time at which something happens by itself.

@@ -35,6 +35,8 @@ pub(crate) struct FaultRates {
     pub lost_settled: u32,
     /// The process is killed, in each step.
     pub kill: u32,
+    /// The process stands still and is taken for dead, in each step.
+    pub pause: u32,
     /// A function fails, in each step.
     pub task_failure: u32,
 }
@@ -94,6 +96,10 @@ pub(crate) struct Scenario {
     pub faults: FaultRates,
     /// How many kills there are at most.
     pub kills_max: u32,
+    /// How often a process stands still at most.
+    pub pauses_max: u32,
+    /// How long a lease is: 0 has the log read before each effect.
+    pub lease_ms: u64,
     /// How likely each kind of step is.
     pub pace: Pace,
     /// In how many steps things go wrong; then the world is healed.
@@ -129,6 +135,8 @@ impl Scenario {
             },
             faults,
             kills_max: dice.pick(&[1, 2, 3, 5]),
+            pauses_max: dice.pick(&[1, 2, 3]),
+            lease_ms: dice.pick(&[0, 0, 20]),
             pace: Pace {
                 subtask: speed(dice),
                 control: speed(dice),
@@ -162,6 +170,7 @@ impl FaultRates {
             lost_answer: dice.pick(&[0, 0, 20, 100]),
             lost_settled: dice.pick(&[0, 0, 100, 300]),
             kill: dice.pick(&[0, 2, 4, 8]),
+            pause: dice.pick(&[0, 0, 2, 6]),
             task_failure: dice.pick(&[0, 0, 0, 2]),
         }
     }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use highwater_checkpoint::{Action, CheckpointRequest, Discard, Event, LogRecord, RequestId, paths};
 use highwater_runtime::control::{Control, Report};
 use highwater_runtime::{Order, Step};
-use highwater_state_api::SubtaskId;
+use highwater_state_api::{Attempt, SubtaskId};
 
+use crate::invariants::fencing::Actor;
 use crate::invariants::{Violation, consistency, durable, progress};
 use crate::planted::Planted;
 use crate::process::{Process, Stepped};
@@ -67,6 +68,8 @@ impl World {
             drawn -= u64::from(*weight);
         }
         match chosen {
+            // The old process waits as long as the new one has something to do.
+            Choice::Time if self.is_old => Ok(()),
             Choice::Time => self.pass_time(choices.len() == 1),
             Choice::Work(index) => {
                 self.go_on_work(index);
@@ -156,6 +159,9 @@ impl World {
 
     /// Storage work goes on by one operation; what it results in is on its way then.
     pub(crate) fn go_on_work(&mut self, index: usize) {
+        let (attempt, is_fenced) = (self.works[index].attempt, self.is_fenced(self.works[index].attempt));
+        let begun_fenced = *self.works[index].begun_fenced.get_or_insert(is_fenced);
+        self.actor = Some(Actor { attempt, begun_fenced });
         let Some(outcome) = self.works[index].go_on() else { return };
         let work = self.works.swap_remove(index);
         self.trace.write(self.now_ms, "storage", format_args!("done: {} (attempt {})", work.name, work.attempt));
@@ -170,6 +176,7 @@ impl World {
     /// Something happens in the process.
     fn act(&mut self, chosen: Choice) -> Result<(), Violation> {
         let Some(mut process) = self.process.take() else { return Ok(()) };
+        self.actor = Some(Actor { attempt: process.attempt, begun_fenced: self.is_fenced(process.attempt) });
         let orders = self.happen(&mut process, chosen);
         self.obey(&mut process, orders)?;
         for snapshot in process.snapshots.take() {
@@ -299,6 +306,11 @@ impl World {
         orders
     }
 
+    /// Whether another attempt has claimed the job.
+    fn is_fenced(&self, attempt: Attempt) -> bool {
+        self.ids.claimed().is_some_and(|claimed| claimed > attempt)
+    }
+
     fn obey(&mut self, process: &mut Process, orders: Vec<Order>) -> Result<(), Violation> {
         for order in orders {
             match order {
@@ -321,7 +333,7 @@ impl World {
                     if self.planted == Some(Planted::CommitBeforeLog) {
                         commit_early(process, &action);
                     }
-                    let work = Work::action(self.storage.clone(), self.job.clone(), process.attempt, action);
+                    let work = Work::action(&self.storage, &self.job, process, action, self.planted);
                     if matches!(work.kind, Kind::Metadata | Kind::Publication) {
                         self.tempt_fate();
                     }
@@ -336,7 +348,8 @@ impl World {
                 }
                 Order::Completed(checkpoint) => {
                     self.trace.write(self.now_ms, "master", format_args!("checkpoint {checkpoint} is complete"));
-                    if self.told.insert((process.attempt, checkpoint)) {
+                    // What a fenced attempt hears late may have been superseded and deleted long ago.
+                    if self.told.insert((process.attempt, checkpoint)) && !self.is_fenced(process.attempt) {
                         self.coverage.count("checkpoints completed");
                         self.tempt_fate();
                         let metadata =

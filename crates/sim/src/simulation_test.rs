@@ -17,7 +17,14 @@ fn three_hundred_seeds_are_clean() {
     let mut coverage = Coverage::default();
     let violated = search(1..=300, None, &mut coverage, |_| ());
     assert!(violated.is_none(), "{}", violated.map(|run| explain(&run)).unwrap_or_default());
-    for what in ["kills", "checkpoints completed", "restores", "storage failed after", "lost: acknowledgements"] {
+    for what in [
+        "kills",
+        "pauses: resumed when another attempt had the job",
+        "checkpoints completed",
+        "restores",
+        "storage failed after",
+        "lost: acknowledgements",
+    ] {
         assert!(coverage.of(what) > 50, "{what} hardly ever happened:\n{coverage}");
     }
     for what in ["subtasks that have finished before the job", "restores: with finished tasks"] {
@@ -83,4 +90,14 @@ fn a_final_checkpoint_that_is_skipped_is_caught() {
 #[test]
 fn a_finished_subtask_that_is_restored_as_fresh_is_caught() {
     is_caught(Planted::FinishedSubtaskRestoredAsFresh, "I1");
+}
+
+#[test]
+fn a_fenced_attempt_that_deletes_is_caught() {
+    is_caught(Planted::FencedAttemptDeletes, "I9");
+}
+
+#[test]
+fn an_id_counter_that_restarts_is_caught() {
+    is_caught(Planted::IdCounterRestarts, "I4");
 }

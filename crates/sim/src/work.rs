@@ -6,9 +6,11 @@ use std::task::{Context, Poll, Waker};
 
 use highwater_checkpoint::{Action, Discard, Event, LogRecord};
 use highwater_runtime::control::Report;
-use highwater_runtime::{AsyncSnapshot, carry_out};
+use highwater_runtime::{AsyncSnapshot, Fence, carry_out};
 use highwater_state_api::{Attempt, JobName};
 
+use crate::planted::Planted;
+use crate::process::Process;
 use crate::storage::SimStorage;
 
 /// What storage work is about.
@@ -42,15 +44,27 @@ pub(crate) struct Work {
     pub kind: Kind,
     /// What it is about, for the trace.
     pub name: String,
+    /// Whether another attempt had claimed the job when it was begun; `None` until then.
+    pub begun_fenced: Option<bool>,
     future: Pin<Box<dyn Future<Output = Outcome>>>,
 }
 
 impl Work {
     /// An action is carried out.
-    pub(crate) fn action(storage: SimStorage, job: JobName, attempt: Attempt, action: Action) -> Self {
+    pub(crate) fn action(
+        storage: &SimStorage,
+        job: &JobName,
+        process: &Process,
+        action: Action,
+        planted: Option<Planted>,
+    ) -> Self {
         let (kind, name) = describe(&action);
-        let future = async move { Outcome::Answer(carry_out(&storage, &job, action).await) };
-        Self { attempt, kind, name, future: Box::pin(future) }
+        let (storage, job, mut fence) = (storage.clone(), job.clone(), process.fence.clone());
+        if planted == Some(Planted::FencedAttemptDeletes) && kind == Kind::Discard {
+            fence = Fence::default();
+        }
+        let future = async move { Outcome::Answer(carry_out(&storage, &job, &fence, action).await) };
+        Self { attempt: process.attempt, kind, name, begun_fenced: None, future: Box::pin(future) }
     }
 
     /// A snapshot is written.
@@ -58,7 +72,7 @@ impl Work {
         let attempt = snapshot.attempt;
         let name = format!("write the snapshot of {} for checkpoint {}", snapshot.subtask, snapshot.checkpoint);
         let future = async move { Outcome::Report(snapshot.write(&storage).await) };
-        Self { attempt, kind: Kind::Snapshot, name, future: Box::pin(future) }
+        Self { attempt, kind: Kind::Snapshot, name, begun_fenced: None, future: Box::pin(future) }
     }
 
     /// Goes on by one storage operation. Returns what it results in, once it is done.

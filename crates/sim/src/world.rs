@@ -6,23 +6,25 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use highwater_checkpoint::{AttemptFailure, Event, Now};
 use highwater_runtime::control::Report;
 use highwater_runtime::graph::JobGraph;
-use highwater_runtime::restore::{Begun, ClaimedJob, RestoreOptions, begin_attempt};
-use highwater_runtime::{JobError, MasterEnd, Order, Preparation, Prepared, prepare};
+use highwater_runtime::restore::{Begun, Claimant, ClaimedJob, Over, RestoreOptions, begin_attempt, remove_left_overs};
+use highwater_runtime::{Fence, FenceSetup, JobError, MasterEnd, Order, Preparation, Prepared, prepare};
 use highwater_state_api::{Attempt, CheckpointId, JobName, MaxParallelism, RowSettings, StateBackend};
 use highwater_state_kit::HeapStateBackend;
 
 use crate::coverage::Coverage;
 use crate::dice::Dice;
 use crate::invariants::durable::Completed;
+use crate::invariants::fencing::Actor;
 use crate::invariants::ids::Ids;
 use crate::invariants::{Violation, commits, discarded, durable, exactly_once, progress};
 use crate::job::{JOB, Outside, Sleepers, Surroundings, job_graph};
+use crate::overlap::Paused;
 use crate::planted::Planted;
 use crate::probe::Witness;
 use crate::process::{Process, chain_of};
@@ -62,14 +64,25 @@ pub struct World {
     /// Checkpoints of which subtasks were told, once they were looked at.
     pub(crate) told: BTreeSet<(Attempt, CheckpointId)>,
     pub(crate) process: Option<Process>,
-    starting: Option<Starting>,
-    topology: Option<Topology>,
+    pub(crate) starting: Option<Starting>,
+    pub(crate) topology: Option<Topology>,
+    /// An earlier process that stands still, or has gone on since.
+    pub(crate) paused: Option<Paused>,
+    /// Whether it is that one's turn.
+    pub(crate) is_old: bool,
+    /// Who acts in this step.
+    pub(crate) actor: Option<Actor>,
+    /// In the claims of the process; `None` until it has one.
+    pub(crate) nonce: Option<u64>,
+    /// The time, for whoever outlives a step.
+    clock: Arc<AtomicU64>,
     /// How many subtasks the job had when a checkpoint last completed.
     topology_of_checkpoint: Option<Topology>,
     kills_left: u32,
+    pauses_left: u32,
     steps: u64,
     tempting_steps: u32,
-    healed_at_step: Option<u64>,
+    pub(crate) healed_at_step: Option<u64>,
     is_finished: bool,
     /// Something kept state of this attempt from being deleted.
     pub(crate) may_leave_behind: bool,
@@ -77,15 +90,18 @@ pub struct World {
 }
 
 /// An attempt that is not running yet.
-struct Starting {
+pub(crate) struct Starting {
     graph: Arc<JobGraph>,
     witness: Witness,
+    nonce: u64,
     future: Pin<Box<dyn Future<Output = Result<Started, JobError>>>>,
 }
 
 enum Started {
     Finished,
-    Claimed(Box<ClaimedJob>, Prepared),
+    /// Another process has the job.
+    Held,
+    Claimed(Box<ClaimedJob>, Prepared, Fence),
 }
 
 impl World {
@@ -101,6 +117,7 @@ impl World {
         let (sleepers, fails) = (Sleepers::default(), Arc::new(AtomicBool::new(false)));
         Self {
             kills_left: scenario.kills_max,
+            pauses_left: scenario.pauses_max,
             scenario,
             planted,
             job,
@@ -119,6 +136,11 @@ impl World {
             process: None,
             starting: None,
             topology: None,
+            paused: None,
+            is_old: false,
+            actor: None,
+            nonce: None,
+            clock: Arc::default(),
             topology_of_checkpoint: None,
             steps: 0,
             tempting_steps: 0,
@@ -138,7 +160,8 @@ impl World {
                 self.start()?;
             }
             if !self.strike() {
-                self.step()?;
+                self.clock.store(self.now_ms, Ordering::Relaxed);
+                self.step_anywhere()?;
             }
             self.observe()?;
         }
@@ -161,7 +184,7 @@ impl World {
     }
 
     pub(crate) fn now(&self) -> Now {
-        Now { monotonic_ms: self.now_ms, wall_clock_ms: 1_700_000_000_000 + self.now_ms }
+        now_at(self.now_ms)
     }
 
     pub(crate) fn time(&self) -> Duration {
@@ -203,6 +226,13 @@ impl World {
             self.kill();
             return true;
         }
+        let may_pause = self.pauses_left > 0 && self.paused.is_none() && self.process.is_some();
+        let rate = if is_tempting { self.faults.pause * TEMPTATION } else { self.faults.pause };
+        if may_pause && self.dice.chance(rate) {
+            self.pauses_left -= 1;
+            self.pause();
+            return true;
+        }
         if self.process.is_some() && self.dice.chance(self.faults.task_failure) {
             self.surroundings.fails.store(true, Ordering::Relaxed);
         }
@@ -241,6 +271,7 @@ impl World {
         }
         self.starting = None;
         self.topology = None;
+        self.nonce = None;
         self.surroundings.fails.store(false, Ordering::Relaxed);
     }
 
@@ -278,7 +309,7 @@ impl World {
         };
         self.topology = Some(topology);
         self.coverage.count("attempts");
-        self.may_leave_behind = false;
+        self.may_leave_behind = self.paused.is_some();
         self.trace.write(self.now_ms, "world", format_args!("the job is started: {topology:?}"));
         let witness = Witness::default();
         let graph = job_graph(&self.scenario, topology, &self.surroundings, &witness, self.planted)
@@ -289,17 +320,35 @@ impl World {
         let max_parallelism = MaxParallelism::new(self.scenario.max_parallelism).ok().filter(|_| sets_max_parallelism);
         let (storage, job, shared) = (self.storage.clone(), self.job.clone(), graph.clone());
         let options = RestoreOptions { retain: self.scenario.protocol.retain, falls_back: false };
-        let (nonce, hash_seed) = (self.dice.next(), self.dice.next());
+        let hash_seed = self.dice.next();
+        // A process that has had the job goes on only with a job that is its own.
+        let claimant = match self.nonce {
+            Some(nonce) => Claimant { nonce, over: Over::Own },
+            None => Claimant { nonce: self.dice.next(), over: Over::Anyone },
+        };
+        let nonce = claimant.nonce;
+        let (clock, lease_ms) = (self.clock.clone(), self.scenario.lease_ms);
         let (now, planted) = (self.time(), self.planted);
         let future = async move {
             let targets = shared.targets(max_parallelism);
-            let mut claimed = match begin_attempt(&storage, &job, &targets, options, nonce).await? {
+            let mut claimed = match begin_attempt(&storage, &job, &targets, options, claimant).await? {
                 Begun::Finished => return Ok(Started::Finished),
+                Begun::Held { .. } => return Ok(Started::Held),
                 Begun::Claimed(claimed) => claimed,
             };
             if let Some(planted) = planted {
                 planted.forget(&mut claimed);
             }
+            let setup = FenceSetup {
+                storage: Arc::new(storage.clone()),
+                job: job.clone(),
+                now: Box::new(move || now_at(clock.load(Ordering::Relaxed))),
+                lease_ms,
+                runtime: None,
+            };
+            let fence = Fence::new(setup, &claimed.start, now_at(now.as_millis() as u64));
+            let left_overs = std::mem::take(&mut claimed.left_overs);
+            remove_left_overs(&storage, &fence, left_overs).await?;
             let state_backend: Arc<dyn StateBackend> = Arc::new(HeapStateBackend::new());
             let preparation = Preparation {
                 job: &job,
@@ -307,12 +356,13 @@ impl World {
                 state_backend: &state_backend,
                 storage: &storage,
                 row_settings: RowSettings { cached_rows_max: 1 << 16, hash_seed },
+                fence: &fence,
                 now,
             };
             let prepared = prepare(&preparation, &mut claimed).await?;
-            Ok(Started::Claimed(claimed, prepared))
+            Ok(Started::Claimed(claimed, prepared, fence))
         };
-        self.starting = Some(Starting { graph, witness, future: Box::pin(future) });
+        self.starting = Some(Starting { graph, witness, nonce, future: Box::pin(future) });
         Ok(())
     }
 
@@ -333,9 +383,18 @@ impl World {
                 self.is_finished = true;
                 Ok(())
             }
-            Ok(Started::Claimed(claimed, prepared)) => {
+            Ok(Started::Held) => {
+                self.trace.write(self.now_ms, "master", "another process has the job");
+                (self.nonce, self.topology) = (None, None);
+                Ok(())
+            }
+            Ok(Started::Claimed(mut claimed, prepared, fence)) => {
                 let restored = claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint);
                 let attempt = claimed.start.attempt;
+                if self.planted == Some(Planted::IdCounterRestarts) {
+                    claimed.start.first_checkpoint = CheckpointId(1);
+                }
+                self.nonce = Some(starting.nonce);
                 self.tempt_fate();
                 match restored {
                     Some(checkpoint) => {
@@ -351,13 +410,15 @@ impl World {
                     None => self.trace.write(self.now_ms, "master", format_args!("attempt {attempt} from nothing")),
                 }
                 let Starting { graph, witness, .. } = starting;
-                let process = Process::new(&self.scenario, &self.job, &graph, *claimed, prepared, witness);
+                let process = Process::new(&self.scenario, &self.job, &graph, *claimed, prepared, witness, fence);
                 self.process = Some(process.map_err(progress::unexpected)?);
                 Ok(())
             }
-            Err(JobError::Storage(error)) => {
+            Err(error @ (JobError::Storage(_) | JobError::Coordinator(AttemptFailure::LeaseExpired { .. }))) => {
                 self.coverage.count("starts that failed at the storage");
                 self.trace.write(self.now_ms, "master", format_args!("the start failed: {error}"));
+                // It may have claimed the job before.
+                self.nonce = Some(starting.nonce);
                 self.now_ms += RESTART_DELAY_MS;
                 Ok(())
             }
@@ -370,6 +431,9 @@ impl World {
 
     /// The attempt of a process has ended. In production the same process starts the next one, unless it is done.
     pub(crate) fn end(&mut self, mut process: Process, end: MasterEnd) -> Result<(), Violation> {
+        if self.is_old {
+            return self.end_old(process, end);
+        }
         let is_finished = matches!(end, MasterEnd::Finished);
         match end {
             MasterEnd::Finished => self.trace.write(self.now_ms, "master", "the job is finished"),
@@ -396,7 +460,7 @@ impl World {
         if !is_finished {
             for order in process.master.on_event(self.now(), Event::Shutdown) {
                 if let Order::Store(action) = order {
-                    let work = Work::action(self.storage.clone(), self.job.clone(), process.attempt, action);
+                    let work = Work::action(&self.storage, &self.job, &process, action, self.planted);
                     self.works.push(work);
                 }
             }
@@ -423,6 +487,7 @@ impl World {
     fn close(&mut self) -> Result<(), Violation> {
         self.storage.heal();
         self.surroundings.outside.heal();
+        self.paused = None;
         while !self.works.is_empty() {
             let index = self.dice.below(self.works.len() as u64) as usize;
             self.go_on_work(index);
@@ -438,7 +503,7 @@ impl World {
         }
         // Started again, the finished job does nothing but tidy up.
         let committed = outside.committed();
-        (self.is_finished, self.topology) = (false, None);
+        (self.is_finished, self.topology, self.nonce) = (false, None, None);
         self.start()?;
         while self.is_starting() {
             self.go_on_starting()?;
@@ -451,4 +516,8 @@ impl World {
         // there is nothing left to be restored.
         discarded::check(&self.storage, &self.job, &self.completed, 0)
     }
+}
+
+fn now_at(now_ms: u64) -> Now {
+    Now { monotonic_ms: now_ms, wall_clock_ms: 1_700_000_000_000 + now_ms }
 }

@@ -53,6 +53,28 @@ impl Process {
         self.started.elapsed()
     }
 
+    /// Its id, for signals.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it has ended, if it has.
+    pub(crate) fn try_wait(&mut self) -> Result<Option<std::process::ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// Kills it, wherever it is. SIGKILL on Unix.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// What it has printed.
+    pub(crate) fn printed(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
     /// How it stands.
     pub(crate) fn standing(&mut self) -> Result<&Standing> {
         self.trace.standing()
@@ -107,8 +129,7 @@ impl Process {
         if status.success() {
             return Ok(Ended::Finished);
         }
-        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-        bail!("a process ended by itself with {status}: {}", log.trim_end());
+        bail!("a process ended by itself with {status}: {}", self.printed().trim_end());
     }
 
     fn check_patience(&self, what: &str) -> Result<()> {

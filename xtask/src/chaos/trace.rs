@@ -42,6 +42,8 @@ struct PendingCheckpoint {
 /// How a process stands, as far as its trace says.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
+    /// The attempt, once it has claimed the job.
+    pub(crate) claimed: Option<u64>,
     /// Known once it has claimed the job and read the log.
     pub(crate) start: Option<Start>,
     pub(crate) is_running: bool,
@@ -55,6 +57,9 @@ pub(crate) struct Standing {
     /// Lines that a process with no other trouble than being killed does not write.
     pub(crate) warnings: Vec<String>,
     pending: Option<PendingCheckpoint>,
+    /// How many commits were begun, and of how many the fence was asked.
+    pub(crate) commits_begun: u64,
+    pub(crate) asked_to_commit: u64,
     /// Which sinks' subtasks are committing.
     committing: BTreeSet<(String, u64)>,
     is_finished: bool,
@@ -81,13 +86,15 @@ impl Standing {
         if matches!(level, "WARN" | "ERROR") {
             self.warnings.push(line.to_owned());
         }
-        let target = words.next().with_context(unexpected)?;
+        // Where the thread is named, it comes before the target.
+        let target = words.find(|word| !word.starts_with("ThreadId(")).with_context(unexpected)?;
         let words: Vec<&str> = words.collect();
         let text = words.iter().take_while(|word| !word.contains('=')).copied().collect::<Vec<_>>().join(" ");
         let field = |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         let number =
             |name: &str| -> Result<u64> { field(name).with_context(unexpected)?.parse().with_context(unexpected) };
         match (target, text.as_str()) {
+            ("highwater::job:", "claimed") => self.claimed = Some(number("attempt")?),
             ("highwater::job:", "restoring") => self.start = Some(Start::Checkpoint(number("checkpoint")?)),
             ("highwater::job:", "starting from nothing") => self.start = Some(Start::Nothing),
             ("highwater::job:", "all subtasks are running") => self.is_running = true,
@@ -113,8 +120,10 @@ impl Standing {
             ("highwater::commit:", "committing") => {
                 let operator = field("operator").with_context(unexpected)?.to_owned();
                 self.operators_with_commits.insert(operator.clone());
+                self.commits_begun += 1;
                 self.committing.insert((operator, number("subtask")?));
             }
+            ("highwater::effect:", "about to commit") => self.asked_to_commit += 1,
             ("highwater::commit:", "committed") => {
                 let operator = field("operator").with_context(unexpected)?.to_owned();
                 self.committing.remove(&(operator, number("subtask")?));

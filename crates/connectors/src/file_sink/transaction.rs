@@ -54,7 +54,10 @@ impl FileTransaction {
                 return Err(missing(directory, uncommitted, committed));
             }
             match link_or_rename(&uncommitted, &committed) {
-                Ok(()) => {}
+                // Only here has anything happened outside; whoever checks traces wants to know.
+                Ok(()) => {
+                    tracing::debug!(target: "highwater::effect", path = %committed.display(), "linked");
+                }
                 // Someone else commits it at the same time, or a foreign file has taken the name meanwhile.
                 Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
                     if !self.is_prepared_file(&committed)? {

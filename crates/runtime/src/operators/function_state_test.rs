@@ -121,6 +121,7 @@ fn context(operator: Vec<RestoredOperatorState>, raw_keyed: &[(KeyGroup, &'stati
         state_backend: Arc::new(HeapStateBackend::new()),
         row_settings: RowSettings { cached_rows_max: 0, hash_seed: 1 },
         now: Duration::ZERO,
+        fence: Default::default(),
         restored_checkpoint: Some(checkpoint),
         restored: Some(restored),
     }

@@ -14,7 +14,7 @@ use super::{Takes, connector_list, frozen_list, opened, refuse_other_state};
 use crate::batch::AnyBatch;
 use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorContext, OperatorCounts, Ran};
-use crate::{TaskError, failpoint};
+use crate::{FenceError, TaskError, failpoint};
 
 /// How much of a transaction is told when it cannot be committed.
 const DESCRIPTION_CHARS_MAX: usize = 500;
@@ -46,9 +46,13 @@ impl<S: Sink> SinkOperator<S> {
         let Opened { cx, ledger, .. } = opened(&mut self.opened);
         let now = now_of(now);
         while let Some((id, transaction)) = ledger.next_commit(now) {
-            let Err(error) = commit_one(&*self.sink, cx, id, transaction) else {
-                ledger.committed(id);
-                continue;
+            let error = match commit_one(&*self.sink, cx, id, transaction) {
+                Ok(()) => {
+                    ledger.committed(id);
+                    continue;
+                }
+                Err(NotCommitted::Fenced { sequence }) => return Err(TaskError::Fenced { sequence }),
+                Err(NotCommitted::Failed(error)) => error,
             };
             // Before the ledger is told: it keeps the transaction, and it alone has it.
             let transaction = description_of(transaction);
@@ -75,10 +79,16 @@ impl<S: Sink> SinkOperator<S> {
     /// Removes what earlier attempts left behind. Every subtask has committed what it restored, so that it is in no
     /// checkpoint, and whoever wrote it is fenced. Nothing depends on it but readers of the target, who may have to wait for
     /// transactions that are open: what fails is tried again when a checkpoint is complete.
-    fn abort_earlier_attempts(&mut self) {
+    fn abort_earlier_attempts(&mut self) -> Result<(), TaskError> {
         let Opened { cx, cleaned, .. } = opened(&mut self.opened);
         if *cleaned {
-            return;
+            return Ok(());
+        }
+        tracing::debug!(target: "highwater::effect", operator = %cx.uid, "about to clear");
+        match cx.fence.check_blocking() {
+            Ok(()) => {}
+            Err(FenceError::Fenced { sequence }) => return Err(TaskError::Fenced { sequence }),
+            Err(FenceError::Unknown { .. }) => return Ok(()),
         }
         match self.sink.abort_earlier_attempts(cx.attempt) {
             Ok(()) => *cleaned = true,
@@ -87,6 +97,8 @@ impl<S: Sink> SinkOperator<S> {
                 tracing::warn!(operator = %cx.uid, error, "what earlier attempts left could not be removed");
             }
         }
+        tracing::debug!(target: "highwater::effect", operator = %cx.uid, "cleared");
+        Ok(())
     }
 }
 
@@ -163,14 +175,13 @@ impl<S: Sink> Operator for SinkOperator<S> {
     }
 
     fn notify_all_running(&mut self) -> Result<(), TaskError> {
-        self.abort_earlier_attempts();
-        Ok(())
+        self.abort_earlier_attempts()
     }
 
     fn notify_complete(&mut self, checkpoint: CheckpointId, now: Duration) -> Result<(), TaskError> {
         opened(&mut self.opened).ledger.complete(checkpoint);
         self.commit(now)?;
-        self.abort_earlier_attempts();
+        self.abort_earlier_attempts()?;
         Ok(())
     }
 
@@ -197,13 +208,35 @@ fn commit_one<S: Sink>(
     cx: &OperatorContext,
     id: TransactionId,
     transaction: &S::Transaction,
-) -> Result<(), CommitError> {
+) -> Result<(), NotCommitted> {
     let (operator, subtask, checkpoint) = (&cx.uid, cx.subtask, id.checkpoint);
     tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committing");
     failpoint::hit(failpoint::DURING_COMMIT);
-    sink.commit(transaction)?;
+    // Whoever checks traces wants to know from when on the fence was asked.
+    tracing::debug!(target: "highwater::effect", %operator, subtask, %checkpoint, "about to commit");
+    cx.fence.check_blocking()?;
+    sink.commit(transaction).map_err(NotCommitted::Failed)?;
     tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committed");
     Ok(())
+}
+
+/// Why a transaction is not known to be committed.
+enum NotCommitted {
+    /// Another process has the job, and commits it.
+    Fenced {
+        sequence: u64,
+    },
+    Failed(CommitError),
+}
+
+impl From<FenceError> for NotCommitted {
+    fn from(error: FenceError) -> Self {
+        match error {
+            FenceError::Fenced { sequence } => Self::Fenced { sequence },
+            // As long as nobody knows whose the job is, it is not committed.
+            unknown @ FenceError::Unknown { .. } => Self::Failed(CommitError::Retryable(unknown.into())),
+        }
+    }
 }
 
 /// A transaction for people, who find it in the target by this. One that carries its records with it may be long.

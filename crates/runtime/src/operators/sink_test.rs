@@ -58,6 +58,7 @@ fn opened_on(fails: fn(u32) -> Option<CommitError>) -> SinkOperator<Target> {
         state_backend: Arc::new(HeapStateBackend::new()),
         row_settings: RowSettings { cached_rows_max: 0, hash_seed: 1 },
         now: Duration::ZERO,
+        fence: Default::default(),
         restored_checkpoint: None,
         restored: None,
     };

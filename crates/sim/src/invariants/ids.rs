@@ -4,6 +4,8 @@
 //! From: the global invariants. An id that was triggered and left no trace may come again in a later attempt: together
 //! with the attempt it is still unique.
 
+use std::collections::BTreeMap;
+
 use highwater_checkpoint::LogRecord;
 use highwater_state_api::{Attempt, CheckpointId};
 
@@ -16,14 +18,32 @@ const NAME: &str = "I4 ids increase";
 pub(crate) struct Ids {
     claimed: Option<(Attempt, CheckpointId)>,
     completed: Option<CheckpointId>,
-    triggered: Option<(Attempt, CheckpointId)>,
+    attempts: BTreeMap<Attempt, AttemptIds>,
+    last_sequence: u64,
+}
+
+/// The ids of one attempt.
+#[derive(Debug)]
+struct AttemptIds {
+    /// The first that is its own: larger than every one that was complete when it claimed the job.
+    first: CheckpointId,
+    triggered: Option<CheckpointId>,
 }
 
 impl Ids {
+    /// The attempt that has claimed the job last.
+    pub(crate) fn claimed(&self) -> Option<Attempt> {
+        self.claimed.map(|(attempt, _)| attempt)
+    }
+
     /// A record was created.
     pub(crate) fn logged(&mut self, sequence: u64, record: &LogRecord) -> Result<(), Violation> {
         let violation = |found: String| Err(Violation::new(NAME, format!("log record {sequence}: {found}")));
+        let is_in_hole = sequence < self.last_sequence;
+        self.last_sequence = self.last_sequence.max(sequence);
         match record {
+            // The claim of an attempt whose list of the log was old: it is void, and the attempt finds out.
+            LogRecord::Claim { .. } if is_in_hole => {}
             LogRecord::Claim { first_checkpoint, .. } => {
                 if self.completed.is_some_and(|completed| completed >= *first_checkpoint) {
                     return violation(format!(
@@ -34,6 +54,7 @@ impl Ids {
                     return violation(format!("the claim {record:?} does not come after {:?}", self.claimed));
                 }
                 self.claimed = Some((Attempt(sequence), *first_checkpoint));
+                self.attempts.insert(Attempt(sequence), AttemptIds { first: *first_checkpoint, triggered: None });
             }
             LogRecord::Completed { attempt, checkpoint, .. } => {
                 if self.claimed.is_none_or(|(claimed, first)| claimed != *attempt || first > *checkpoint) {
@@ -57,21 +78,18 @@ impl Ids {
         Ok(())
     }
 
-    /// An attempt triggers a checkpoint; once for each of its sources.
+    /// An attempt triggers a checkpoint; once for each of its sources. One that is fenced and does not know it yet may.
     pub(crate) fn triggered(&mut self, attempt: Attempt, checkpoint: CheckpointId) -> Result<(), Violation> {
-        if self.triggered == Some((attempt, checkpoint)) {
-            return Ok(());
+        let violation = |found: String| Err(Violation::new(NAME, found));
+        let Some(ids) = self.attempts.get_mut(&attempt) else {
+            return violation(format!(
+                "attempt {attempt} triggers checkpoint {checkpoint} without having claimed the job"
+            ));
+        };
+        if ids.first > checkpoint || ids.triggered.is_some_and(|last| last > checkpoint) {
+            return violation(format!("attempt {attempt} triggers checkpoint {checkpoint} after {ids:?}"));
         }
-        let too_small = self.completed.is_some_and(|completed| completed >= checkpoint)
-            || self.triggered.is_some_and(|last| last >= (attempt, checkpoint));
-        if too_small {
-            let found = format!(
-                "attempt {attempt} triggers checkpoint {checkpoint} after {:?}, complete is {:?}",
-                self.triggered, self.completed
-            );
-            return Err(Violation::new(NAME, found));
-        }
-        self.triggered = Some((attempt, checkpoint));
+        ids.triggered = Some(checkpoint);
         Ok(())
     }
 }

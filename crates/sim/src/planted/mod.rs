@@ -40,6 +40,10 @@ pub enum Planted {
     FinalCheckpointSkipped,
     /// What has finished in a checkpoint is restored as if it had never been there.
     FinishedSubtaskRestoredAsFresh,
+    /// An attempt deletes what it wants to, whether another one has claimed the job or not.
+    FencedAttemptDeletes,
+    /// An attempt begins with checkpoint 1, whatever came before it.
+    IdCounterRestarts,
 }
 
 impl fmt::Display for Planted {
@@ -65,8 +69,11 @@ impl Planted {
             Self::CommitBeforeLog
             | Self::PositionOffByOne
             | Self::LateAcknowledgementCounted
-            | Self::RetentionDeletesTheNewest => {}
-            Self::FinalCheckpointSkipped | Self::FinishedSubtaskRestoredAsFresh => {}
+            | Self::RetentionDeletesTheNewest
+            | Self::FinalCheckpointSkipped
+            | Self::FinishedSubtaskRestoredAsFresh
+            | Self::FencedAttemptDeletes
+            | Self::IdCounterRestarts => {}
         }
     }
 
