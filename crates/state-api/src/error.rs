@@ -104,7 +104,7 @@ pub enum StateError {
         /// The name.
         name: String,
     },
-    /// The name is one that the runtime uses itself, for timers or for raw operator state.
+    /// The name is one that the runtime uses itself: for timers, or one of [`OperatorState::RESERVED_NAMES`](crate::OperatorState::RESERVED_NAMES).
     #[error("{name:?} is not a name for a state: the runtime uses it itself")]
     ReservedName {
         /// The name.
@@ -135,7 +135,7 @@ pub enum StateError {
     OtherSchema {
         /// The state.
         state: String,
-        /// Which part of it: key, namespace, map key or value.
+        /// Which part of it: key, namespace, map key, value, or element of an operator's list.
         part: &'static str,
         /// The schema that the existing data has.
         existing: Box<Schema>,
