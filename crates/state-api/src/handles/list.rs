@@ -68,7 +68,9 @@ impl<T: State> ListState<T> {
     /// See [`KeyedState::merge_namespaces`](crate::KeyedState::merge_namespaces): the elements of the sources come after
     /// those of the target, in the order in which the sources are named.
     pub fn merge_namespaces<N: Key>(&self, cx: &mut impl KeyCx, target: &N, sources: &[N]) -> Result<(), StateError> {
-        cx.keyed_state().merge_namespaces(self.slot, target, sources)
+        let state = cx.keyed_state();
+        state.check(self.slot, crate::error::handle_of::<Self>)?;
+        state.merge_namespaces(self.slot, target, sources)
     }
 }
 

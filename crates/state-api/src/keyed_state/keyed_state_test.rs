@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::rows::fixture_test::{EVERY_WAY, Held, Written, all, groups, hash, open, request, store};
 use crate::{
-    Key, KeyHash, KeyedState, MapState, MapStateDescriptor, State, StateError, StateKind, ValueState,
-    ValueStateDescriptor,
+    AggregatingState, FoldingState, Key, KeyHash, KeyedState, ListState, MapState, MapStateDescriptor, ReducingState,
+    State, StateError, StateKind, ValueState, ValueStateDescriptor,
 };
 
 fn value<T: State>(state: &mut KeyedState, name: &str) -> ValueState<T> {
@@ -146,6 +146,30 @@ fn the_current_key_and_its_hash_can_be_asked_for() {
         assert_eq!((*numbers.current_key::<u32>().unwrap(), numbers.current_key_hash().unwrap()), (0, hash(&0u32)));
         assert!(matches!(numbers.current_key::<String>(), Err(StateError::OtherKeyType { .. })));
         assert!(matches!(texts.current_key::<u32>(), Err(StateError::OtherKeyType { .. })));
+    }
+}
+
+/// Reducing, aggregating and folding state are one kind of column.
+#[test]
+fn a_handle_is_told_by_its_own_type_whatever_is_behind_it() {
+    let mut state = open::<u8>(Held::Heap, all());
+    set_key(&mut state, 1u8);
+    let errors = [
+        ReducingState::<u32>::default().add(&mut state, 1).unwrap_err(),
+        ReducingState::<u32>::default().merge_namespaces(&mut state, &1u8, &[2]).unwrap_err(),
+        AggregatingState::<u32, u64>::default().get(&mut state).unwrap_err(),
+        FoldingState::<u32, String>::default().clear(&mut state).unwrap_err(),
+        ListState::<u32>::default().merge_namespaces(&mut state, &1u8, &[2]).unwrap_err(),
+    ];
+    let types = [
+        "ReducingState<u32>",
+        "ReducingState<u32>",
+        "AggregatingState<u32, u64>",
+        "FoldingState<u32, String>",
+        "ListState<u32>",
+    ];
+    for (error, expected) in errors.iter().zip(types) {
+        assert!(error.to_string().starts_with(&format!("a handle `{expected}` was used before")), "{error}");
     }
 }
 

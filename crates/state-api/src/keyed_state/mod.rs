@@ -267,7 +267,7 @@ impl KeyedState {
     }
 
     /// Whether a slot is one of this store.
-    fn check(&self, slot: Slot, handle: impl FnOnce() -> String) -> Result<(), StateError> {
+    pub(crate) fn check(&self, slot: Slot, handle: impl FnOnce() -> String) -> Result<(), StateError> {
         if slot.instance == self.instance {
             Ok(())
         } else if slot == Slot::default() {
@@ -304,16 +304,26 @@ impl KeyedState {
     /// The column behind a slot, and how to reach the current key in it.
     #[inline]
     pub(crate) fn access<C: Column>(&mut self, slot: Slot) -> Result<(&mut C, Access<'_>), AccessError> {
+        self.access_by(slot, C::handle)
+    }
+
+    /// The same for a column that handles of several types share: `handle` says which it is.
+    #[inline]
+    pub(crate) fn access_by<C: Column>(
+        &mut self,
+        slot: Slot,
+        handle: fn() -> String,
+    ) -> Result<(&mut C, Access<'_>), AccessError> {
         if slot.instance != self.instance {
-            return Err(self.no_access(slot, C::handle));
+            return Err(self.no_access(slot, handle));
         }
         let row = self.current_row(slot.space);
         if row == NO_ROW {
-            return Err(self.no_access(slot, C::handle));
+            return Err(self.no_access(slot, handle));
         }
         let TypedRows { keys, namespaces, tables, .. } = &mut self.rows;
         let Some(column) = tables.get_mut(usize::from(slot.column)).and_then(|table| table.typed_column()) else {
-            return Err(StateError::ForeignHandle { handle: C::handle() }.into());
+            return Err(StateError::ForeignHandle { handle: handle() }.into());
         };
         let namespaces = slot.space.index().map(|index| &mut namespaces[index]);
         let behind = Behind { backend: &mut self.backend, keys, namespaces, table: TableId(slot.column) };
