@@ -98,7 +98,9 @@ pub(crate) fn refuse_other_state(restored: Option<&RestoredOperator>, takes: Tak
     let has_elements = |state: &&RestoredOperatorState| state.elements.iter().any(|elements| elements.elements > 0);
     let operator = restored.operator.iter().filter(has_elements).filter(|state| !takes.takes(state));
     let operator = operator.map(|state| state.meta.name.clone());
-    let keyed = restored.keyed.iter().flat_map(|keyed| &keyed.tables).map(|table| table.name.clone());
+    // An operator on a keyed stream has tables, be they empty: those of its timers at least.
+    let keyed = restored.keyed.iter().filter(|keyed| !keyed.groups.is_empty());
+    let keyed = keyed.flat_map(|keyed| &keyed.tables).map(|table| table.name.clone());
     let raw_keyed = (!restored.raw_keyed.is_empty()).then(|| function_state::RAW_KEYED.to_owned());
     let keyed = keyed.chain(raw_keyed).filter(|_| takes != Takes::KeyedFunctionState);
     let states: BTreeSet<String> = operator.chain(keyed).collect();
