@@ -47,16 +47,23 @@ pub(crate) fn connector_list<T: State>(name: &str) -> OperatorStateMeta {
     }
 }
 
-/// A connector's list with these elements, to be written.
+/// A connector's list with these elements, to be written. Fails when one of them could not be read again: a complete
+/// checkpoint with such a split or transaction could never be restored.
 pub(crate) fn frozen_list<T: State>(
     name: &str,
     elements: impl Iterator<Item = T>,
 ) -> Result<FrozenOperatorState, StateError> {
     let serializer = BincodeSerializer::default();
-    let serialize = |element: T| {
+    let serialize = |element: T| -> Result<Bytes, StateError> {
         let mut bytes = Vec::new();
         let written = serializer.serialize(&element, &mut bytes);
-        written.map(|()| Bytes::from(bytes)).map_err(|source| StateError::Serializer { state: name.to_owned(), source })
+        written.map_err(|source| StateError::Serializer { state: name.to_owned(), source })?;
+        let read: Result<T, _> = serializer.deserialize(&bytes);
+        read.map_err(|cause| StateError::NotRoundTrip {
+            state: name.to_owned(),
+            reason: format!("what was written cannot be read: {cause}; is there a `skip_serializing_if` in it?"),
+        })?;
+        Ok(Bytes::from(bytes))
     };
     let mut frozen = FrozenOperatorState::default();
     frozen.push_serialized(connector_list::<T>(name), elements.map(serialize).collect::<Result<_, _>>()?);
