@@ -246,6 +246,11 @@ fn the_list_of_a_connector_is_not_taken_by_a_function() {
             // With nothing in it there is nothing to lose.
             assert!(not_taken(refused(operator(Raw::default()), list(&[]))).is_empty());
         }
+        // And nothing to carry on, which would be in the way of another connector.
+        for mut operator in [keyed(Raw::default()), unkeyed(Raw::default())] {
+            operator.open(list(&[])).unwrap();
+            assert!(freeze(&mut *operator, 4).unwrap().operator.is_none(), "{name}");
+        }
     }
 }
 

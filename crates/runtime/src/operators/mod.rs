@@ -87,13 +87,17 @@ pub(crate) enum Takes {
 /// function: a transaction that nobody commits is lost.
 const CONNECTOR_LISTS: [&str; 2] = [READER_SPLITS, SINK_TRANSACTIONS];
 
+/// Whether a state is a list that a connector keeps by itself.
+fn is_of_connector(meta: &OperatorStateMeta) -> bool {
+    !meta.is_broadcast() && CONNECTOR_LISTS.contains(&meta.name.as_str())
+}
+
 impl Takes {
     fn takes(self, state: &RestoredOperatorState) -> bool {
-        let (name, is_list) = (state.meta.name.as_str(), !state.meta.is_broadcast());
         match self {
             Self::Nothing => false,
-            Self::List(own) => is_list && name == own,
-            Self::FunctionState | Self::KeyedFunctionState => !(is_list && CONNECTOR_LISTS.contains(&name)),
+            Self::List(own) => !state.meta.is_broadcast() && state.meta.name == own,
+            Self::FunctionState | Self::KeyedFunctionState => !is_of_connector(&state.meta),
         }
     }
 }
