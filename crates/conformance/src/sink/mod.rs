@@ -95,7 +95,7 @@ impl SinkUnderTest {
 
     /// Keeps something for as long as the target, such as a temporary directory.
     pub fn keeping(mut self, kept: impl Any) -> Self {
-        self.kept = Some(Box::new(kept));
+        self.kept = Some(Box::new((self.kept.take(), kept)));
         self
     }
 }
