@@ -6,7 +6,6 @@
 mod broadcast_cell;
 mod broadcast_state;
 mod cell;
-mod checks;
 mod frozen;
 mod list_cell;
 mod list_state;
