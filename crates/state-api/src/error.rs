@@ -183,11 +183,11 @@ pub enum StateError {
         #[source]
         source: crate::SerializerError,
     },
-    /// A serializer panicked while a snapshot was written.
-    #[error("state {state:?} could not be written: its serializer panicked: {message}")]
+    /// A serializer panicked while a snapshot was written, or who was given what it wrote.
+    #[error("a snapshot could not be written: {whose} panicked: {message}")]
     Panicked {
-        /// The state.
-        state: String,
+        /// Who panicked.
+        whose: String,
         /// The message of the panic.
         message: String,
     },

@@ -421,33 +421,6 @@ fn a_field_that_is_left_out_is_refused_with_a_hint_at_it() {
     assert!(!error.to_string().contains("HashMap"), "{error}");
 }
 
-/// Panics when it is written on another thread than that of the test, as a snapshot is.
-#[derive(Clone, Deserialize)]
-struct PanicsInSnapshots(u32);
-
-impl Serialize for PanicsInSnapshots {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        assert!(std::thread::current().name() != Some("snapshot"), "boom");
-        self.0.serialize(serializer)
-    }
-}
-
-#[test]
-fn a_serializer_that_panics_in_a_snapshot_is_an_error_that_names_the_state() {
-    let mut state = open::<u32>(Held::Heap, all());
-    let count = count(&mut state);
-    let grumpy = ValueStateDescriptor::<PanicsInSnapshots>::new("grumpy").opaque_schema("panics", 1);
-    let grumpy = store(&mut state).get_state(&grumpy).unwrap();
-    select(&mut state, 1).unwrap();
-    count.update(&mut state, 1).unwrap();
-    grumpy.update(&mut state, PanicsInSnapshots(1)).unwrap();
-    let mut frozen = state.freeze(&request()).unwrap();
-    let write = move || all().iter().try_for_each(|group| frozen.content.visit_key_group(group, &mut |_| Ok(())));
-    let snapshot = std::thread::Builder::new().name("snapshot".to_owned()).spawn(write).unwrap();
-    let error = snapshot.join().expect("the panic is an error").unwrap_err();
-    assert_eq!(error.to_string(), "state \"grumpy\" could not be written: its serializer panicked: boom");
-}
-
 #[test]
 fn what_a_closure_changed_before_it_panicked_is_written() {
     for held in EVERY_WAY {

@@ -410,3 +410,6 @@ mod lists_test;
 #[cfg(test)]
 #[path = "namespaced_test.rs"]
 mod namespaced_test;
+#[cfg(test)]
+#[path = "serializers_test.rs"]
+mod serializers_test;
