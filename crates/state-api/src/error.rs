@@ -158,7 +158,8 @@ pub enum StateError {
         /// Why.
         reason: String,
     },
-    /// A value does not survive being written and read again. Nothing was stored.
+    /// A value does not survive being written and read again. Nothing was stored; or, where a snapshot has found a map key
+    /// that is read as another one, the snapshot was not written.
     #[error("state {state:?}: a value does not survive serialisation: {reason}")]
     NotRoundTrip {
         /// The state.
@@ -166,7 +167,8 @@ pub enum StateError {
         /// What differed, and where it often comes from.
         reason: String,
     },
-    /// A key or a namespace is not read as it was written. Nothing was stored.
+    /// A key or a namespace is not read as it was written, as when two of them are written as the same bytes. Nothing was
+    /// stored; or, where a snapshot has found it, the snapshot was not written.
     #[error("a {what} does not survive serialisation: {reason}; every {what} must be read as it was written")]
     KeyNotRoundTrip {
         /// Which of the two.

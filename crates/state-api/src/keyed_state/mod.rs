@@ -80,11 +80,12 @@ impl KeyedState {
             reason: error.reason,
         })?;
         let groups = OwnedGroups { max_parallelism: parameters.max_parallelism, range: parameters.range };
-        let keys = key_rows::key_column(key_serializer, groups, settings.hash_seed);
+        let is_cache = matches!(backend.residence(), Residence::Bytes(_));
+        let keys = key_rows::key_column(key_serializer, groups, settings.hash_seed, is_cache);
         Ok(Self {
             instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
             current: NO_ROW,
-            is_cache: matches!(backend.residence(), Residence::Bytes(_)),
+            is_cache,
             rows: TypedRows::new(Keys::new(groups, keys), settings.hash_seed),
             backend,
             batch: Vec::new(),

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::RowSpace;
-use super::access::serializer_error;
 use super::column::{Buffers, FrozenColumn};
 use super::key_rows::{FrozenKeys, OwnedGroups};
 use super::namespaces::FrozenNamespaces;
@@ -105,7 +104,7 @@ impl GroupKeys {
         self.bytes.clear();
         self.ends.clear();
         for row in rows {
-            keys.serialize(*row, &mut self.bytes).map_err(serializer_error(state))?;
+            keys.serialize(state, *row, &mut self.bytes)?;
             self.ends.push(self.bytes.len());
         }
         Ok(())
