@@ -109,7 +109,8 @@ impl KeyedState {
     /// Finds or makes the rows of a batch of keys, ahead of their records: [`KeyedState::select`] then makes the
     /// i-th current at almost no cost. No key is current afterwards.
     ///
-    /// Fails when the keys have another type or one of them does not belong to this subtask; then no batch is resolved.
+    /// Fails when the keys have another type, or one of them does not belong to this subtask or is found not to be read as it
+    /// is written; then no batch is resolved.
     pub fn resolve_batch<'k, K: Key>(
         &mut self,
         keys: impl Iterator<Item = (&'k K, KeyHash)> + Clone,
@@ -162,7 +163,8 @@ impl KeyedState {
 
     /// Makes one key current. Ends the resolved batch.
     ///
-    /// Fails when the key has another type or does not belong to this subtask; then no key is current.
+    /// Fails when the key has another type, does not belong to this subtask, or is found not to be read as it is written; then
+    /// no key is current.
     pub fn set_current_key<K: Key>(&mut self, key: &K, hash: KeyHash) -> Result<(), StateError> {
         self.nothing_is_current();
         self.batch.clear();
