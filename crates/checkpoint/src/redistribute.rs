@@ -285,6 +285,11 @@ fn has_state(operator: &OperatorState) -> bool {
     operator.enumerator.is_some() || is_keyed(operator) || operator.subtasks.iter().any(has_elements)
 }
 
+/// Whether there is something under a key. Every operator on a keyed stream has tables, be they empty.
 fn is_keyed(operator: &OperatorState) -> bool {
-    operator.subtasks.iter().any(|snapshot| snapshot.keyed.is_some() || snapshot.raw_keyed.is_some())
+    let has_parts = |snapshot: &OperatorSnapshot| {
+        let keyed = snapshot.keyed.iter().flat_map(|keyed| &keyed.parts);
+        keyed.chain(snapshot.raw_keyed.iter().flat_map(|raw| &raw.parts)).next().is_some()
+    };
+    operator.subtasks.iter().any(has_parts)
 }

@@ -87,6 +87,14 @@ fn keyed(max: MaxParallelism, subtask: u32, parallelism: u32) -> OperatorSnapsho
     OperatorSnapshot { keyed: Some(keyed), ..OperatorSnapshot::default() }
 }
 
+/// Keyed state of a subtask in which nothing is under any key.
+fn keyed_without_entries(max: MaxParallelism, subtask: u32, parallelism: u32) -> OperatorSnapshot {
+    let mut snapshot = keyed(max, subtask, parallelism);
+    let keyed = snapshot.keyed.as_mut().unwrap();
+    (keyed.parts, keyed.state) = (Vec::new(), StateHandle::Inline(Bytes::new()));
+    snapshot
+}
+
 fn metadata(operators: Vec<OperatorState>) -> CheckpointMetadata {
     CheckpointMetadata {
         job: job(),
@@ -460,7 +468,7 @@ fn what_subtasks_that_have_ended_kept_in_lists_is_there_for_everyone() {
     }
 }
 
-/// Contract: Q301.
+/// Contract: Q300, Q301.
 #[test]
 fn state_without_an_operator_is_refused_with_every_uid() {
     let metadata = metadata(vec![
@@ -470,6 +478,7 @@ fn state_without_an_operator_is_refused_with_every_uid() {
             "stateless",
             vec![OperatorSnapshot { watermark: Some(1), ..lists(&[list("s", Redistribution::Split, &[])]) }],
         ),
+        operator("stateless-keyed", vec![keyed_without_entries(groups(128), 0, 1)]),
         OperatorState { enumerator: Some(Bytes::new()), ..operator("ant", vec![OperatorSnapshot::default()]) },
         operator("list", vec![lists(&[list("s", Redistribution::Union, &["a"])])]),
     ]);
@@ -517,8 +526,10 @@ fn keys_placed_by_another_hash_are_refused() {
     let keyed = with_hash(vec![operator("op", vec![keyed(groups(128), 0, 1)])]);
     let error = redistribute(&keyed, &[target("op", 1)]).unwrap_err();
     assert!(matches!(error, RedistributeError::KeyHashDiffers { .. }), "{error}");
-    let unkeyed = with_hash(vec![operator("op", vec![OperatorSnapshot::default()])]);
-    assert!(redistribute(&unkeyed, &[target("op", 1)]).is_ok());
+    for unkeyed in [OperatorSnapshot::default(), keyed_without_entries(groups(128), 0, 1)] {
+        let unkeyed = with_hash(vec![operator("op", vec![unkeyed])]);
+        assert!(redistribute(&unkeyed, &[target("op", 1)]).is_ok());
+    }
 }
 
 proptest! {

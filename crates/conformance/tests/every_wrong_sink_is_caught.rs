@@ -1,5 +1,7 @@
 //! A suite that nothing fails proves nothing: every sink with a defect fails the case that is meant to catch it.
 
+use std::sync::Arc;
+
 use highwater_conformance::sink::{self, SinkUnderTest};
 use highwater_conformance::wrong::{Cases, hunt_sinks};
 use highwater_conformance::{ReferenceSink, ReferenceTarget, Verdict};
@@ -47,6 +49,15 @@ fn cases_pass_a_sink_by_that_does_not_say_how_to_try_them() {
     let trials = sink::run_all(&reference);
     assert!(trials.iter().all(|trial| !trial.failed()));
     assert_eq!(trials.iter().filter(|trial| trial.verdict == Verdict::PassedBy).count(), 4);
+}
+
+#[test]
+fn everything_that_a_target_keeps_is_kept_as_long_as_the_target() {
+    let (first, second) = (Arc::new(()), Arc::new(()));
+    let target = reference().keeping(first.clone()).keeping(second.clone());
+    assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (2, 2));
+    drop(target);
+    assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
 }
 
 mod by_macro {

@@ -104,7 +104,7 @@ pub enum StateError {
         /// The name.
         name: String,
     },
-    /// The name is one that the runtime uses itself, for timers or for raw operator state.
+    /// The name is one that the runtime uses itself: for timers, or one of [`OperatorState::RESERVED_NAMES`](crate::OperatorState::RESERVED_NAMES).
     #[error("{name:?} is not a name for a state: the runtime uses it itself")]
     ReservedName {
         /// The name.
@@ -135,7 +135,7 @@ pub enum StateError {
     OtherSchema {
         /// The state.
         state: String,
-        /// Which part of it: key, namespace, map key or value.
+        /// Which part of it: key, namespace, map key, value, or element of an operator's list.
         part: &'static str,
         /// The schema that the existing data has.
         existing: Box<Schema>,
@@ -158,7 +158,8 @@ pub enum StateError {
         /// Why.
         reason: String,
     },
-    /// A value does not survive being written and read again. Nothing was stored.
+    /// A value does not survive being written and read again. Nothing was stored; or, where a snapshot has found a map key
+    /// that is read as another one, the snapshot was not written.
     #[error("state {state:?}: a value does not survive serialisation: {reason}")]
     NotRoundTrip {
         /// The state.
@@ -166,7 +167,8 @@ pub enum StateError {
         /// What differed, and where it often comes from.
         reason: String,
     },
-    /// A key or a namespace is not read as it was written. Nothing was stored.
+    /// A key or a namespace is not read as it was written, as when two of them are written as the same bytes. Nothing was
+    /// stored; or, where a snapshot has found it, the snapshot was not written.
     #[error("a {what} does not survive serialisation: {reason}; every {what} must be read as it was written")]
     KeyNotRoundTrip {
         /// Which of the two.
@@ -183,11 +185,11 @@ pub enum StateError {
         #[source]
         source: crate::SerializerError,
     },
-    /// A serializer panicked while a snapshot was written.
-    #[error("state {state:?} could not be written: its serializer panicked: {message}")]
+    /// A serializer panicked while a snapshot was written, or who was given what it wrote.
+    #[error("a snapshot could not be written: {whose} panicked: {message}")]
     Panicked {
-        /// The state.
-        state: String,
+        /// Who panicked.
+        whose: String,
         /// The message of the panic.
         message: String,
     },

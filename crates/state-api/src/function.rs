@@ -106,6 +106,9 @@ pub trait FunctionInitializationContext: OperatorCx {
     fn parallelism(&self) -> u32;
 
     /// The store of keyed state. Where the stream has no key, the store refuses every state with [`StateError::NotKeyed`].
+    ///
+    /// The runtime has a store for every function. A host of another kind that keeps no keyed state may fail here instead,
+    /// with [`StateError::NotKeyed`] too.
     fn keyed_state_store(&mut self) -> Result<&mut dyn KeyedStateStore, StateError>;
 
     /// The store of operator state.

@@ -20,6 +20,7 @@ mod refusals;
 mod restores;
 mod snapshots;
 mod values;
+mod written_alike;
 
 pub use accumulating::*;
 pub use all_keys::*;
@@ -35,6 +36,7 @@ pub use refusals::*;
 pub use restores::*;
 pub use snapshots::*;
 pub use values::*;
+pub use written_alike::*;
 
 use crate::trial::{self, Trial};
 
@@ -132,6 +134,9 @@ suite! { $
     a_handle_of_no_store_or_another_store_is_refused,
     a_key_of_a_foreign_key_group_is_refused,
     a_key_of_another_type_is_refused,
+    keys_that_are_written_alike_are_in_no_snapshot,
+    namespaces_that_are_written_alike_are_in_no_snapshot,
+    map_keys_that_are_written_alike_are_in_no_snapshot,
     a_name_has_one_kind_and_one_schema,
     a_blank_name_is_refused,
     a_snapshot_does_not_see_later_changes,

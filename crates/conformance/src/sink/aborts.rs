@@ -1,5 +1,7 @@
 //! What is removed, and what never is.
 
+use highwater_stream_api::CommitError;
+
 use super::Factory;
 use super::job::{End, Job, with_every_end};
 use crate::trial;
@@ -91,4 +93,21 @@ pub fn what_a_dead_attempt_prepares_is_never_visible(factory: Factory<'_>) {
     run.end(End::Killed);
     job.restore(2, 2).checkpoint(job, 3);
     job.assert_visible(&["a", "b"], "after another restore");
+}
+
+/// Contract: R316, R318.
+pub fn a_transaction_that_is_gone_is_not_said_to_be_committed(factory: Factory<'_>) {
+    let job = &mut Job::new(factory);
+    let mut dead = job.start(1);
+    dead.write(0, &["a"]);
+    let transaction = dead.prepare(0, 1).unwrap().transaction;
+    dead.end(End::Killed);
+    let mut run = job.start(1);
+    run.checkpoint(job, 2);
+    match run.sink.commit(&transaction) {
+        // A sink that aborts nothing still has it.
+        Ok(()) => job.assert_visible(&["a"], "it is said to be committed"),
+        Err(CommitError::Retryable(error)) => panic!("no other try will find it: {error}"),
+        Err(_) => job.assert_visible(&[], "it is said not to be committed"),
+    }
 }

@@ -95,7 +95,7 @@ impl SinkUnderTest {
 
     /// Keeps something for as long as the target, such as a temporary directory.
     pub fn keeping(mut self, kept: impl Any) -> Self {
-        self.kept = Some(Box::new(kept));
+        self.kept = Some(Box::new((self.kept.take(), kept)));
         self
     }
 }
@@ -151,6 +151,7 @@ suite! { $
     aborting_earlier_attempts_leaves_what_this_attempt_has_prepared,
     open_transactions_of_vanished_subtasks_are_aborted,
     what_a_dead_attempt_prepares_is_never_visible,
+    a_transaction_that_is_gone_is_not_said_to_be_committed,
     restored_transactions_are_visible_before_anything_new_is_written,
     a_restore_at_another_parallelism_commits_every_transaction_once,
     the_same_checkpoint_can_be_restored_twice,

@@ -75,7 +75,7 @@ impl StorageUnderTest {
 
     /// Keeps something for as long as the storage, such as a temporary directory.
     pub fn keeping(mut self, kept: impl Any) -> Self {
-        self.kept = Some(Box::new(kept));
+        self.kept = Some(Box::new((self.kept.take(), kept)));
         self
     }
 

@@ -127,11 +127,16 @@ defects! {
     RowsSkipWhatIsUnchanged => an_unchanged_state_has_a_whole_snapshot_again,
     /// Keeps rows: while a snapshot is open, it is given again instead of a new one.
     RowsGiveTheOpenSnapshot => several_snapshots_can_be_open_at_once,
+    /// Keeps rows: a snapshot that cannot go on, since what it has to write could not be read, is at its end.
+    RowsTakeAFailedVisitForTheEnd => map_keys_that_are_written_alike_are_in_no_snapshot,
 }
 
 impl BackendDefect {
     fn is_of_rows(self) -> bool {
-        matches!(self, Self::RowsSkipWhatIsUnchanged | Self::RowsGiveTheOpenSnapshot)
+        matches!(
+            self,
+            Self::RowsSkipWhatIsUnchanged | Self::RowsGiveTheOpenSnapshot | Self::RowsTakeAFailedVisitForTheEnd
+        )
     }
 }
 

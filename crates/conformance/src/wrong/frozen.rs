@@ -121,7 +121,7 @@ impl FrozenState for WrongFrozen {
         }
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
         match self.defect {
-            BackendDefect::TakesAFailedVisitForTheEnd => {
+            BackendDefect::TakesAFailedVisitForTheEnd | BackendDefect::RowsTakeAFailedVisitForTheEnd => {
                 let mut of_visitor = Ok(());
                 let end = content.visit_key_group(group, &mut |entry| {
                     of_visitor = visit(entry);

@@ -71,6 +71,10 @@ defects! {
     AbortsOnlyPrepared => open_transactions_of_vanished_subtasks_are_aborted,
     /// An abort commits what is prepared.
     CommitsAtAbort => what_a_dead_attempt_prepares_is_never_visible,
+    /// What is not in the target is taken for what is committed.
+    TakesALossForACommit => a_transaction_that_is_gone_is_not_said_to_be_committed,
+    /// What is not in the target is asked for again and again.
+    TakesALossForAnOutage => a_transaction_that_is_gone_is_not_said_to_be_committed,
     /// What was restored is said to be committed, and is not.
     IgnoresRestored => restored_transactions_are_visible_before_anything_new_is_written,
     /// What was restored is committed with the next prepare.
@@ -199,8 +203,13 @@ impl Sink for WrongSink {
             return self.commit_in_outage(transaction);
         }
         let mut contents = self.target.contents();
-        let is_committed = contents.transactions.get(transaction).is_some_and(|entry| entry.times_visible > 0);
+        let entry = contents.transactions.get(transaction);
+        let (is_gone, is_committed) = (entry.is_none(), entry.is_some_and(|entry| entry.times_visible > 0));
         match self.defect {
+            SinkDefect::TakesALossForACommit if is_gone => return Ok(()),
+            SinkDefect::TakesALossForAnOutage if is_gone => {
+                return Err(CommitError::Retryable("it is not there yet".into()));
+            }
             SinkDefect::RefusesASecondCommit if is_committed => {
                 return Err(CommitError::Lost("it is not among what is prepared".into()));
             }

@@ -11,6 +11,7 @@ use highwater_state_api::{
     operator_state, raw_operator_state_meta,
 };
 
+use super::is_of_connector;
 use crate::TaskError;
 use crate::channel::Barrier;
 use crate::operator::{FreezeError, FrozenOperator, OperatorContext, RestoredOperatorState};
@@ -48,7 +49,9 @@ impl FunctionState {
         // What is restored is in the state from now on; holding it on would hold its memory.
         if let Some(restored) = cx.restored.take() {
             raw.key_groups = restored.raw_keyed;
-            for RestoredOperatorState { meta, elements } in restored.operator {
+            // A connector's list is nobody's any more. It has no elements, or it would have been refused.
+            let of_functions = restored.operator.into_iter().filter(|state| !is_of_connector(&state.meta));
+            for RestoredOperatorState { meta, elements } in of_functions {
                 let taken = if meta.name == RAW_OPERATOR_STATE && !meta.is_broadcast() {
                     let usable = meta.check_usable_as(&raw_operator_state_meta());
                     usable.and_then(|()| partitions(&elements)).map(|partitions| raw.partitions = partitions)

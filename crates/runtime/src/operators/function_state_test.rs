@@ -23,7 +23,7 @@ use crate::TaskError;
 use crate::channel::Barrier;
 use crate::error::chain_of;
 use crate::operator::{
-    FreezeError, FrozenOperator, Operator, OperatorContext, RestoredOperator, RestoredOperatorState,
+    FreezeError, FrozenOperator, Operator, OperatorContext, RestoredKeyedState, RestoredOperator, RestoredOperatorState,
 };
 use crate::operators::{FlatMapOperator, KeyedProcessOperator, ProcessOperator, connector_list};
 
@@ -247,6 +247,31 @@ fn the_list_of_a_connector_is_not_taken_by_a_function() {
             // With nothing in it there is nothing to lose.
             assert!(not_taken(refused(operator(Raw::default()), list(&[]))).is_empty());
         }
+        // And nothing to carry on, which would be in the way of another connector.
+        for mut operator in [keyed(Raw::default()), unkeyed(Raw::default())] {
+            operator.open(list(&[])).unwrap();
+            assert!(freeze(&mut *operator, 4).unwrap().operator.is_none(), "{name}");
+        }
+    }
+}
+
+/// Contract: Q301.
+#[test]
+fn keyed_state_without_entries_is_no_reason_to_refuse() {
+    let with_keyed_state = |groups: &[KeyGroup]| {
+        let mut written = keyed(Raw::default());
+        written.open(context(Vec::new(), &[])).unwrap();
+        let (_, state) = freeze(&mut *written, 3).unwrap().keyed.unwrap();
+        assert!(!state.tables.is_empty(), "timers have a table");
+        let groups = groups.iter().map(|group| (*group, Bytes::from("entries"))).collect();
+        let mut context = context(Vec::new(), &[]);
+        context.restored.as_mut().unwrap().keyed = vec![RestoredKeyedState { tables: state.tables, groups }];
+        context
+    };
+    for operator in [unkeyed, |_| without_function()] {
+        assert!(not_taken(refused(operator(Raw::default()), with_keyed_state(&[]))).is_empty());
+        let states = not_taken(refused(operator(Raw::default()), with_keyed_state(&[KeyGroup(1)])));
+        assert_eq!(states, ["_timer_state/event_user-timers"]);
     }
 }
 

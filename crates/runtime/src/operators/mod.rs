@@ -47,16 +47,23 @@ pub(crate) fn connector_list<T: State>(name: &str) -> OperatorStateMeta {
     }
 }
 
-/// A connector's list with these elements, to be written.
+/// A connector's list with these elements, to be written. Fails when one of them could not be read again: a complete
+/// checkpoint with such a split or transaction could never be restored.
 pub(crate) fn frozen_list<T: State>(
     name: &str,
     elements: impl Iterator<Item = T>,
 ) -> Result<FrozenOperatorState, StateError> {
     let serializer = BincodeSerializer::default();
-    let serialize = |element: T| {
+    let serialize = |element: T| -> Result<Bytes, StateError> {
         let mut bytes = Vec::new();
         let written = serializer.serialize(&element, &mut bytes);
-        written.map(|()| Bytes::from(bytes)).map_err(|source| StateError::Serializer { state: name.to_owned(), source })
+        written.map_err(|source| StateError::Serializer { state: name.to_owned(), source })?;
+        let read: Result<T, _> = serializer.deserialize(&bytes);
+        read.map_err(|cause| StateError::NotRoundTrip {
+            state: name.to_owned(),
+            reason: format!("what was written cannot be read: {cause}; is there a `skip_serializing_if` in it?"),
+        })?;
+        Ok(Bytes::from(bytes))
     };
     let mut frozen = FrozenOperatorState::default();
     frozen.push_serialized(connector_list::<T>(name), elements.map(serialize).collect::<Result<_, _>>()?);
@@ -80,13 +87,17 @@ pub(crate) enum Takes {
 /// function: a transaction that nobody commits is lost.
 const CONNECTOR_LISTS: [&str; 2] = [READER_SPLITS, SINK_TRANSACTIONS];
 
+/// Whether a state is a list that a connector keeps by itself.
+fn is_of_connector(meta: &OperatorStateMeta) -> bool {
+    !meta.is_broadcast() && CONNECTOR_LISTS.contains(&meta.name.as_str())
+}
+
 impl Takes {
     fn takes(self, state: &RestoredOperatorState) -> bool {
-        let (name, is_list) = (state.meta.name.as_str(), !state.meta.is_broadcast());
         match self {
             Self::Nothing => false,
-            Self::List(own) => is_list && name == own,
-            Self::FunctionState | Self::KeyedFunctionState => !(is_list && CONNECTOR_LISTS.contains(&name)),
+            Self::List(own) => !state.meta.is_broadcast() && state.meta.name == own,
+            Self::FunctionState | Self::KeyedFunctionState => !is_of_connector(&state.meta),
         }
     }
 }
@@ -98,7 +109,9 @@ pub(crate) fn refuse_other_state(restored: Option<&RestoredOperator>, takes: Tak
     let has_elements = |state: &&RestoredOperatorState| state.elements.iter().any(|elements| elements.elements > 0);
     let operator = restored.operator.iter().filter(has_elements).filter(|state| !takes.takes(state));
     let operator = operator.map(|state| state.meta.name.clone());
-    let keyed = restored.keyed.iter().flat_map(|keyed| &keyed.tables).map(|table| table.name.clone());
+    // An operator on a keyed stream has tables, be they empty: those of its timers at least.
+    let keyed = restored.keyed.iter().filter(|keyed| !keyed.groups.is_empty());
+    let keyed = keyed.flat_map(|keyed| &keyed.tables).map(|table| table.name.clone());
     let raw_keyed = (!restored.raw_keyed.is_empty()).then(|| function_state::RAW_KEYED.to_owned());
     let keyed = keyed.chain(raw_keyed).filter(|_| takes != Takes::KeyedFunctionState);
     let states: BTreeSet<String> = operator.chain(keyed).collect();

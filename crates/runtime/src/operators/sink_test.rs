@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use highwater_checkpoint::COMMIT_TRIES_MAX;
 use highwater_state_api::{Attempt, BoxedError, JobName, MaxParallelism, OperatorUid, RowSettings};
 use highwater_state_kit::HeapStateBackend;
+use serde::{Deserialize, Serialize};
 
 use super::*;
 
@@ -120,4 +121,21 @@ fn whatever_a_commit_fails_with_the_transaction_is_named_and_kept() {
         assert_eq!(transaction.chars().count(), DESCRIPTION_CHARS_MAX + 1);
         assert_eq!(prepared(&operator), 1, "it is in the next snapshot");
     }
+}
+
+/// Its note is left out when there is none, which cannot be read.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct LeavesOut {
+    number: u64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    note: Option<u64>,
+}
+
+#[test]
+fn a_list_of_a_connector_that_could_not_be_read_again_is_not_written() {
+    let write = |note| frozen_list("_sink_transactions", [LeavesOut { number: 1, note }].into_iter());
+    assert!(write(Some(2)).is_ok());
+    let error = write(None).err().expect("its restore would fail");
+    assert!(matches!(&error, StateError::NotRoundTrip { state, .. } if state == "_sink_transactions"), "{error}");
+    assert!(error.to_string().contains("skip_serializing_if"), "{error}");
 }

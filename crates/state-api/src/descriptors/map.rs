@@ -48,13 +48,13 @@ impl<UK: Key, UV: State> MapStateDescriptor<UK, UV> {
         self
     }
 
-    /// Writes the map keys, and the values.
     /// The schemas of the map keys and of the values.
     pub(crate) fn schemas(&self) -> Result<(Schema, Schema), StateError> {
         let map_key = schema_of(&self.name, "map key", &*self.key_serializer)?;
         Ok((map_key, schema_of(&self.name, "map value", &*self.value_serializer)?))
     }
 
+    /// Writes the map keys, and the values.
     pub(crate) fn serializers(&self) -> (Arc<dyn Serializer<UK>>, Arc<dyn Serializer<UV>>) {
         (self.key_serializer.clone(), self.value_serializer.clone())
     }

@@ -25,8 +25,9 @@ use crate::{Schema, Serializer, StateError};
 /// A type that state can hold.
 ///
 /// Equal values must write equal bytes. `HashMap` and `HashSet` do not, for their order is arbitrary: hold a `BTreeMap`
-/// or a `BTreeSet`, or make the state a [`MapState`](crate::MapState). The first write of a state and one in some
-/// thousands are checked, and [`StateError::NotRoundTrip`] says what differs.
+/// or a `BTreeSet`, or make the state a [`MapState`](crate::MapState). The first 1,024 values of a state and then one in
+/// 4,096 are checked when they are written, and [`StateError::NotRoundTrip`] says what differs; of large values fewer are,
+/// so that no task is held up.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be held by state",
     note = "state holds owned types that derive `Clone`, `serde::Serialize` and `serde::Deserialize`"

@@ -3,7 +3,8 @@
 use std::marker::PhantomData;
 
 use super::{KeyCx, handle};
-use crate::rows::column::AccumulatingColumn;
+use crate::rows::AccessError;
+use crate::rows::column::{Access, AccumulatingColumn};
 use crate::{Key, Slot, StateError};
 
 /// One value for each key, into which every added value is reduced. `Default` is a handle bound to nothing.
@@ -40,20 +41,28 @@ macro_rules! accumulating_methods {
         /// The result of everything that was added; `None` when nothing was. Fails with [`StateError::Function`] when the
         /// descriptor's function does.
         pub fn get(&self, cx: &mut impl KeyCx) -> Result<Option<$out>, StateError> {
-            let (column, mut access) = cx.keyed_state().access::<AccumulatingColumn<$in, $out>>(self.slot)?;
+            let (column, mut access) = self.access(cx)?;
             column.get(&mut access)
         }
 
         /// Adds a value. Fails with [`StateError::Function`] when the descriptor's function does; then nothing has changed.
         pub fn add(&self, cx: &mut impl KeyCx, value: $in) -> Result<(), StateError> {
-            let (column, mut access) = cx.keyed_state().access::<AccumulatingColumn<$in, $out>>(self.slot)?;
+            let (column, mut access) = self.access(cx)?;
             column.add(&mut access, value)
         }
 
         /// Forgets everything that was added.
         pub fn clear(&self, cx: &mut impl KeyCx) -> Result<(), StateError> {
-            let (column, mut access) = cx.keyed_state().access::<AccumulatingColumn<$in, $out>>(self.slot)?;
+            let (column, mut access) = self.access(cx)?;
             column.clear(&mut access)
+        }
+
+        #[inline]
+        fn access<'c>(
+            &self,
+            cx: &'c mut impl KeyCx,
+        ) -> Result<(&'c mut AccumulatingColumn<$in, $out>, Access<'c>), AccessError> {
+            cx.keyed_state().access_by(self.slot, crate::error::handle_of::<Self>)
         }
     };
 }
@@ -67,7 +76,9 @@ macro_rules! merge_method {
             target: &N,
             sources: &[N],
         ) -> Result<(), StateError> {
-            cx.keyed_state().merge_namespaces(self.slot, target, sources)
+            let state = cx.keyed_state();
+            state.check(self.slot, crate::error::handle_of::<Self>)?;
+            state.merge_namespaces(self.slot, target, sources)
         }
     };
 }

@@ -3,8 +3,6 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use serde::{Deserialize, Serialize};
-
 use super::KeyedState;
 use crate::rows::column::{ListColumn, MapColumn};
 use crate::rows::fixture_test::{
@@ -400,52 +398,6 @@ fn the_names_of_the_runtime_are_refused() {
     assert!(matches!(refused, Err(StateError::ReservedName { .. })), "{refused:?}");
     state.reserved_map_state(&timers).unwrap();
     assert!(store(&mut state).get_map_state(&timers).is_err());
-}
-
-/// Its `note` is left out when there is none, which no format reads that does not name its fields.
-#[derive(Clone, Serialize, Deserialize)]
-struct LeavesOut {
-    number: u32,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    note: Option<u32>,
-}
-
-#[test]
-fn a_field_that_is_left_out_is_refused_with_a_hint_at_it() {
-    let mut state = open::<u32>(Held::Heap, all());
-    let notes = store(&mut state).get_state(&ValueStateDescriptor::<LeavesOut>::new("notes")).unwrap();
-    select(&mut state, 1).unwrap();
-    let error = notes.update(&mut state, LeavesOut { number: 1, note: None }).unwrap_err();
-    assert!(matches!(error, StateError::NotRoundTrip { .. }), "{error}");
-    assert!(error.to_string().contains("skip_serializing_if"), "{error}");
-    assert!(!error.to_string().contains("HashMap"), "{error}");
-}
-
-/// Panics when it is written on another thread than that of the test, as a snapshot is.
-#[derive(Clone, Deserialize)]
-struct PanicsInSnapshots(u32);
-
-impl Serialize for PanicsInSnapshots {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        assert!(std::thread::current().name() != Some("snapshot"), "boom");
-        self.0.serialize(serializer)
-    }
-}
-
-#[test]
-fn a_serializer_that_panics_in_a_snapshot_is_an_error_that_names_the_state() {
-    let mut state = open::<u32>(Held::Heap, all());
-    let count = count(&mut state);
-    let grumpy = ValueStateDescriptor::<PanicsInSnapshots>::new("grumpy").opaque_schema("panics", 1);
-    let grumpy = store(&mut state).get_state(&grumpy).unwrap();
-    select(&mut state, 1).unwrap();
-    count.update(&mut state, 1).unwrap();
-    grumpy.update(&mut state, PanicsInSnapshots(1)).unwrap();
-    let mut frozen = state.freeze(&request()).unwrap();
-    let write = move || all().iter().try_for_each(|group| frozen.content.visit_key_group(group, &mut |_| Ok(())));
-    let snapshot = std::thread::Builder::new().name("snapshot".to_owned()).spawn(write).unwrap();
-    let error = snapshot.join().expect("the panic is an error").unwrap_err();
-    assert_eq!(error.to_string(), "state \"grumpy\" could not be written: its serializer panicked: boom");
 }
 
 #[test]

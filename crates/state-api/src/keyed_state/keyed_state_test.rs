@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::rows::fixture_test::{EVERY_WAY, Held, Written, all, groups, hash, open, request, store};
 use crate::{
-    AggregatingState, Key, KeyHash, KeyedState, ListState, MapState, MapStateDescriptor, State, StateError, StateKind,
-    ValueState, ValueStateDescriptor,
+    AggregatingState, FoldingState, Key, KeyHash, KeyedState, ListState, MapState, MapStateDescriptor, ReducingState,
+    State, StateError, StateKind, ValueState, ValueStateDescriptor,
 };
 
 fn value<T: State>(state: &mut KeyedState, name: &str) -> ValueState<T> {
@@ -149,6 +149,30 @@ fn the_current_key_and_its_hash_can_be_asked_for() {
     }
 }
 
+/// Reducing, aggregating and folding state are one kind of column.
+#[test]
+fn a_handle_is_told_by_its_own_type_whatever_is_behind_it() {
+    let mut state = open::<u8>(Held::Heap, all());
+    set_key(&mut state, 1u8);
+    let errors = [
+        ReducingState::<u32>::default().add(&mut state, 1).unwrap_err(),
+        ReducingState::<u32>::default().merge_namespaces(&mut state, &1u8, &[2]).unwrap_err(),
+        AggregatingState::<u32, u64>::default().get(&mut state).unwrap_err(),
+        FoldingState::<u32, String>::default().clear(&mut state).unwrap_err(),
+        ListState::<u32>::default().merge_namespaces(&mut state, &1u8, &[2]).unwrap_err(),
+    ];
+    let types = [
+        "ReducingState<u32>",
+        "ReducingState<u32>",
+        "AggregatingState<u32, u64>",
+        "FoldingState<u32, String>",
+        "ListState<u32>",
+    ];
+    for (error, expected) in errors.iter().zip(types) {
+        assert!(error.to_string().starts_with(&format!("a handle `{expected}` was used before")), "{error}");
+    }
+}
+
 #[test]
 fn a_handle_works_only_where_it_was_made_and_under_a_key() {
     for held in EVERY_WAY {
@@ -285,8 +309,8 @@ fn a_value_that_does_not_survive_is_refused_before_it_is_stored() {
         assert_eq!(number.value(&mut state).unwrap(), None);
         assert!(numbers.is_empty(&mut state).unwrap());
 
-        // One in 4,096 is checked after that.
-        for _ in 0..4096 {
+        // The first 1,024 are checked, and after them one in 4,096.
+        for _ in 0..1_024 + 4_095 {
             number.update(&mut state, RoundsDown(2)).unwrap();
             numbers.put(&mut state, 1, RoundsDown(2)).unwrap();
         }

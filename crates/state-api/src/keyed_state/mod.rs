@@ -80,11 +80,12 @@ impl KeyedState {
             reason: error.reason,
         })?;
         let groups = OwnedGroups { max_parallelism: parameters.max_parallelism, range: parameters.range };
-        let keys = key_rows::key_column(key_serializer, groups, settings.hash_seed);
+        let is_cache = matches!(backend.residence(), Residence::Bytes(_));
+        let keys = key_rows::key_column(key_serializer, groups, settings.hash_seed, is_cache);
         Ok(Self {
             instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
             current: NO_ROW,
-            is_cache: matches!(backend.residence(), Residence::Bytes(_)),
+            is_cache,
             rows: TypedRows::new(Keys::new(groups, keys), settings.hash_seed),
             backend,
             batch: Vec::new(),
@@ -108,7 +109,8 @@ impl KeyedState {
     /// Finds or makes the rows of a batch of keys, ahead of their records: [`KeyedState::select`] then makes the
     /// i-th current at almost no cost. No key is current afterwards.
     ///
-    /// Fails when the keys have another type or one of them does not belong to this subtask; then no batch is resolved.
+    /// Fails when the keys have another type, or one of them does not belong to this subtask or is found not to be read as it
+    /// is written; then no batch is resolved.
     pub fn resolve_batch<'k, K: Key>(
         &mut self,
         keys: impl Iterator<Item = (&'k K, KeyHash)> + Clone,
@@ -161,7 +163,8 @@ impl KeyedState {
 
     /// Makes one key current. Ends the resolved batch.
     ///
-    /// Fails when the key has another type or does not belong to this subtask; then no key is current.
+    /// Fails when the key has another type, does not belong to this subtask, or is found not to be read as it is written; then
+    /// no key is current.
     pub fn set_current_key<K: Key>(&mut self, key: &K, hash: KeyHash) -> Result<(), StateError> {
         self.nothing_is_current();
         self.batch.clear();
@@ -267,7 +270,7 @@ impl KeyedState {
     }
 
     /// Whether a slot is one of this store.
-    fn check(&self, slot: Slot, handle: impl FnOnce() -> String) -> Result<(), StateError> {
+    pub(crate) fn check(&self, slot: Slot, handle: impl FnOnce() -> String) -> Result<(), StateError> {
         if slot.instance == self.instance {
             Ok(())
         } else if slot == Slot::default() {
@@ -304,16 +307,26 @@ impl KeyedState {
     /// The column behind a slot, and how to reach the current key in it.
     #[inline]
     pub(crate) fn access<C: Column>(&mut self, slot: Slot) -> Result<(&mut C, Access<'_>), AccessError> {
+        self.access_by(slot, C::handle)
+    }
+
+    /// The same for a column that handles of several types share: `handle` says which it is.
+    #[inline]
+    pub(crate) fn access_by<C: Column>(
+        &mut self,
+        slot: Slot,
+        handle: fn() -> String,
+    ) -> Result<(&mut C, Access<'_>), AccessError> {
         if slot.instance != self.instance {
-            return Err(self.no_access(slot, C::handle));
+            return Err(self.no_access(slot, handle));
         }
         let row = self.current_row(slot.space);
         if row == NO_ROW {
-            return Err(self.no_access(slot, C::handle));
+            return Err(self.no_access(slot, handle));
         }
         let TypedRows { keys, namespaces, tables, .. } = &mut self.rows;
         let Some(column) = tables.get_mut(usize::from(slot.column)).and_then(|table| table.typed_column()) else {
-            return Err(StateError::ForeignHandle { handle: C::handle() }.into());
+            return Err(StateError::ForeignHandle { handle: handle() }.into());
         };
         let namespaces = slot.space.index().map(|index| &mut namespaces[index]);
         let behind = Behind { backend: &mut self.backend, keys, namespaces, table: TableId(slot.column) };
@@ -400,3 +413,6 @@ mod lists_test;
 #[cfg(test)]
 #[path = "namespaced_test.rs"]
 mod namespaced_test;
+#[cfg(test)]
+#[path = "serializers_test.rs"]
+mod serializers_test;

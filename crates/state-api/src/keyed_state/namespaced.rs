@@ -61,7 +61,7 @@ impl KeyedState {
             return Err(StateError::NoKey);
         }
         match self.rows.find_space::<N>().and_then(RowSpace::index) {
-            Some(index) => Ok(Some((index, self.rows.namespaces[index].row(self.current, namespace)?))),
+            Some(index) => Ok(Some((index, self.rows.namespaces[index].row(self.current, namespace, self.is_cache)?))),
             None if is_none::<N>() => Ok(None),
             None => Err(StateError::NoSuchNamespaces { namespace: std::any::type_name::<N>() }),
         }

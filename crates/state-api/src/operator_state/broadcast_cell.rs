@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::cell::{Cell, FrozenElements};
-use super::checks::Checks;
 use super::snapshot::{elements, write_element};
 use crate::rows::map_entries::{FrozenMapEntries, MapEntries};
+use crate::rows::round_trip::{check_map_key, check_round_trip};
 use crate::{Key, Serializer, SerializerError, State, StateError};
 
 /// The map entries are those of a keyed map state with a single row.
@@ -14,7 +14,6 @@ const ROW: u32 = 0;
 /// The entries. Their pages are shared with snapshots, as those of keyed map state are.
 pub(super) struct BroadcastCell<K, V> {
     entries: MapEntries<K, V>,
-    checks: Checks,
     name: String,
     key_serializer: Arc<dyn Serializer<K>>,
     value_serializer: Arc<dyn Serializer<V>>,
@@ -27,8 +26,7 @@ impl<K: Key, V: State> BroadcastCell<K, V> {
         value_serializer: Arc<dyn Serializer<V>>,
         hash_seed: u64,
     ) -> Self {
-        let (entries, checks) = (MapEntries::new(hash_seed), Checks::default());
-        Self { entries, checks, name, key_serializer, value_serializer }
+        Self { entries: MapEntries::new(hash_seed), name, key_serializer, value_serializer }
     }
 
     pub(super) fn get(&self, key: &K) -> Option<&V> {
@@ -46,26 +44,21 @@ impl<K: Key, V: State> BroadcastCell<K, V> {
 
     /// Sets the value of a key, or changes nothing.
     pub(super) fn put(&mut self, key: K, value: V) -> Result<(), StateError> {
-        let mut checks = self.checks;
-        self.check(&mut checks, &key, &value)?;
-        self.checks = checks;
+        self.check(&key, &value)?;
         self.set(key, value);
         Ok(())
     }
 
     /// Sets the values of all these keys, or changes nothing. Of equal keys the last counts.
     pub(super) fn put_all(&mut self, entries: Vec<(K, V)>) -> Result<(), StateError> {
-        let mut checks = self.checks;
-        entries.iter().try_for_each(|(key, value)| self.check(&mut checks, key, value))?;
-        self.checks = checks;
+        entries.iter().try_for_each(|(key, value)| self.check(key, value))?;
         entries.into_iter().for_each(|(key, value)| self.set(key, value));
         Ok(())
     }
 
-    /// An entry counts as one value: when it is checked, its key is too.
-    fn check(&self, checks: &mut Checks, key: &K, value: &V) -> Result<(), StateError> {
-        checks.check_key(&self.name, &*self.key_serializer, key)?;
-        checks.check(&self.name, &*self.value_serializer, value)
+    fn check(&self, key: &K, value: &V) -> Result<(), StateError> {
+        check_map_key(&self.name, &*self.key_serializer, key)?;
+        check_round_trip(&self.name, &*self.value_serializer, value).map(|_| ())
     }
 
     fn set(&mut self, key: K, value: V) {
@@ -162,7 +155,7 @@ impl<K: Key, V: State> FrozenElements for FrozenEntries<K, V> {
             }
             // Equal states have equal bytes, in whatever order their entries were put.
             self.serialized.sort_unstable_by(|one, other| other.cmp(one));
-            // Not every key was checked, and what is written here could not be read.
+            // Restored keys were not checked, and what is written here could not be read.
             if self.serialized.windows(2).any(|pair| pair[0].0 == pair[1].0) {
                 let reason = "two keys are written as the same bytes".to_owned();
                 return Err(StateError::NotRoundTrip { state: self.name.clone(), reason });

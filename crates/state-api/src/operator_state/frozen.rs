@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::cell::FrozenElements;
 use super::snapshot::{OperatorStateMeta, OperatorStatePart, RestoredElements, write_element};
 use crate::checkpoint_stream::CheckpointStateOutputStream;
-use crate::panic::caught;
+use crate::panic::{caught, serializer_of};
 use crate::{RunningChecksum, StateError};
 
 /// About how many bytes are serialised before they are written.
@@ -59,7 +59,8 @@ impl FrozenOperatorState {
             let mut checksum = RunningChecksum::default();
             loop {
                 let mut piece = Vec::new();
-                let is_last = caught(&state.meta.name, || state.content.write_some(&mut piece, PIECE_BYTES))?;
+                let is_last =
+                    caught(|| serializer_of(&state.meta.name), || state.content.write_some(&mut piece, PIECE_BYTES))?;
                 checksum.update(&piece);
                 stream.write(Bytes::from(piece)).await?;
                 if is_last {
@@ -81,7 +82,7 @@ impl FrozenOperatorState {
         let mut parts = Vec::with_capacity(self.states.len());
         for mut state in self.states {
             let start = out.len();
-            while !caught(&state.meta.name, || state.content.write_some(out, PIECE_BYTES))? {}
+            while !caught(|| serializer_of(&state.meta.name), || state.content.write_some(out, PIECE_BYTES))? {}
             let mut checksum = RunningChecksum::default();
             checksum.update(&out[start..]);
             parts.push(OperatorStatePart {

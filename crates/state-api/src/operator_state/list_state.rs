@@ -11,7 +11,7 @@ use crate::{Slot, State, StateError};
 /// The elements keep the order in which they were added. What fails changes nothing. Every method fails with
 /// [`StateError::Unbound`] or [`StateError::ForeignHandle`] when the state of the context has no such list, and every
 /// method that writes with [`StateError::NotRoundTrip`] or [`StateError::Serializer`] when an element would not survive
-/// being written and read; the first 1,024 elements are checked, and then one in 4,096.
+/// being written and read: every element is checked, for operator state is small.
 #[derive(Debug)]
 pub struct OperatorListState<T> {
     slot: Slot,

@@ -81,5 +81,8 @@ fn a_serializer_that_panics_in_a_snapshot_is_an_error_that_names_the_state() {
     WRITES_SNAPSHOT.set(true);
     let error = frozen.write_to(&mut Vec::new());
     WRITES_SNAPSHOT.set(false);
-    assert_eq!(error.unwrap_err().to_string(), "state \"grumpy\" could not be written: its serializer panicked: boom");
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "a snapshot could not be written: a serializer of state \"grumpy\" panicked: boom"
+    );
 }

@@ -6,7 +6,6 @@
 mod broadcast_cell;
 mod broadcast_state;
 mod cell;
-mod checks;
 mod frozen;
 mod list_cell;
 mod list_state;
@@ -142,9 +141,10 @@ impl OperatorState {
     pub const RESERVED_NAMES: [&str; 4] =
         [LIST_CHECKPOINTED_STATE, RAW_OPERATOR_STATE, READER_SPLITS, SINK_TRANSACTIONS];
 
-    /// A split list of the runtime's own, under one of [`OperatorState::RESERVED_NAMES`]. Raw operator state is none: it is
-    /// never in this store.
-    pub fn reserved_list_state<T: State>(
+    /// A split list under one of [`OperatorState::RESERVED_NAMES`]; raw operator state is none, it is never in this store. Not
+    /// public: functions reach this store through their contexts, and what one of them kept under the name of a connector's
+    /// list could not be restored.
+    pub(crate) fn reserved_list_state<T: State>(
         &mut self,
         descriptor: &ListStateDescriptor<T>,
     ) -> Result<OperatorListState<T>, StateError> {

@@ -311,21 +311,22 @@ fn a_broadcast_key_that_is_read_as_another_one_is_refused() {
     assert_eq!(rules.entries(&mut state).unwrap(), [(ReadAsZero(0), 1)]);
 }
 
-/// Not every key is tried: what gets through must not go into a snapshot that cannot be restored.
+/// Restored keys are not tried: what gets through must not go into a snapshot that cannot be restored.
 #[test]
 fn broadcast_keys_that_write_the_same_bytes_make_no_snapshot() {
     let mut state = state();
+    let rules = store(&mut state).get_broadcast_state(&MapStateDescriptor::<u32, u32>::new("rules")).unwrap();
+    rules.put_all(&mut state, [(0, 1), (1, 2)]).unwrap();
+    let mut state = write(&mut state).reopen();
     let descriptor = MapStateDescriptor::<ReadAsZero, u32>::new("rules");
-    let rules = store(&mut state).get_broadcast_state(&descriptor).unwrap();
-    (0..2_000).for_each(|value| rules.put(&mut state, ReadAsZero(0), value).unwrap());
-    rules.put(&mut state, ReadAsZero(1), 2).unwrap();
+    store(&mut state).get_broadcast_state(&descriptor).unwrap();
     let error = state.freeze().unwrap().write_to(&mut Vec::new()).unwrap_err();
     assert!(matches!(&error, StateError::NotRoundTrip { state, .. } if state == "rules"), "{error}");
     assert!(error.to_string().contains("two keys are written as the same bytes"), "{error}");
 }
 
 #[test]
-fn a_long_update_is_checked_only_here_and_there() {
+fn every_element_is_checked() {
     use std::sync::atomic::{AtomicU32, Ordering};
     static WRITES: AtomicU32 = AtomicU32::new(0);
     #[derive(Debug, Clone, Deserialize)]
@@ -340,8 +341,8 @@ fn a_long_update_is_checked_only_here_and_there() {
     let list = store(&mut state).get_list_state(&ListStateDescriptor::<Counted>::new("list")).unwrap();
     list.add(&mut state, Counted(1)).unwrap();
     let writes_a_check = WRITES.swap(0, Ordering::Relaxed);
-    list.add_all(&mut state, (1..100_000).map(|_| Counted(1))).unwrap();
-    assert_eq!(WRITES.load(Ordering::Relaxed), (1_023 + 100_000 / 4_096) * writes_a_check);
+    list.add_all(&mut state, (0..6_000).map(|_| Counted(1))).unwrap();
+    assert_eq!(WRITES.load(Ordering::Relaxed), 6_000 * writes_a_check);
 }
 
 #[test]

@@ -1,16 +1,16 @@
 //! A snapshot of the rows: serialises them key group by key group, while the task goes on writing.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::RowSpace;
-use super::access::serializer_error;
 use super::column::{Buffers, FrozenColumn};
 use super::key_rows::{FrozenKeys, OwnedGroups};
 use super::namespaces::FrozenNamespaces;
 use crate::backend::EntryVisitor;
 use crate::canonical::Section;
-use crate::panic::caught;
+use crate::panic::{caught, serializer_of};
 use crate::{At, Entry, FrozenState, KeyGroup, StateError, TableId};
 
 /// One table as it was at the freeze.
@@ -104,7 +104,7 @@ impl GroupKeys {
         self.bytes.clear();
         self.ends.clear();
         for row in rows {
-            keys.serialize(*row, &mut self.bytes).map_err(serializer_error(state))?;
+            keys.serialize(state, *row, &mut self.bytes)?;
             self.ends.push(self.bytes.len());
         }
         Ok(())
@@ -132,28 +132,50 @@ impl FrozenState for FrozenRows {
                         section.visit(id, group, visit)?;
                     }
                 }
-                FrozenContent::Rows(column) => caught(&table.name, || {
+                FrozenContent::Rows(column) => {
                     if !std::mem::replace(&mut has_keys, true) {
-                        self.group_keys.fill(&table.name, &*self.keys, rows)?;
+                        let fill = || self.group_keys.fill(&table.name, &*self.keys, rows);
+                        caught(|| "the serializer of the keys".to_owned(), fill)?;
                     }
-                    let buffers = &mut self.buffers;
-                    for (row, key) in rows.iter().zip(self.group_keys.iter()) {
-                        let mut visit_row = |row, namespace: &[u8]| {
-                            column.visit(row, buffers, &mut |map_key, value| {
-                                visit(Entry { at: At { table: id, group, key, namespace, map_key }, value })
-                            })
-                        };
-                        match table.space.index() {
-                            None => visit_row(*row, &[])?,
-                            Some(index) => {
-                                self.namespaces[index].visit(&table.name, *row, &mut self.namespace, &mut visit_row)?;
-                            }
-                        }
-                    }
-                    Ok(())
-                })?,
+                    let is_visiting = Cell::new(false);
+                    let mut visit = |key: &[u8], namespace: &[u8], map_key: &[u8], value: &[u8]| {
+                        is_visiting.set(true);
+                        visit(Entry { at: At { table: id, group, key, namespace, map_key }, value })?;
+                        is_visiting.set(false);
+                        Ok(())
+                    };
+                    let whose = || match is_visiting.get() {
+                        true => format!("the visitor of state {:?}", table.name),
+                        false => serializer_of(&table.name),
+                    };
+                    let namespaces = table.space.index().map(|index| &*self.namespaces[index]);
+                    let mut memory = (&mut self.buffers, &mut self.namespace);
+                    let mut keyed_rows = rows.iter().copied().zip(self.group_keys.iter());
+                    caught(whose, || {
+                        keyed_rows.try_for_each(|keyed_row| {
+                            visit_row(&table.name, &**column, namespaces, keyed_row, &mut memory, &mut visit)
+                        })
+                    })?;
+                }
             }
         }
         Ok(())
+    }
+}
+
+/// Visits the entries of one key in a column as (key, namespace, map key, value).
+fn visit_row(
+    state: &str,
+    column: &dyn FrozenColumn,
+    namespaces: Option<&dyn FrozenNamespaces>,
+    (row, key): (u32, &[u8]),
+    (buffers, namespace): &mut (&mut Buffers, &mut Vec<u8>),
+    visit: &mut impl FnMut(&[u8], &[u8], &[u8], &[u8]) -> Result<(), StateError>,
+) -> Result<(), StateError> {
+    let mut visit_row =
+        |row, namespace: &[u8]| column.visit(row, buffers, &mut |map_key, value| visit(key, namespace, map_key, value));
+    match namespaces {
+        None => visit_row(row, &[]),
+        Some(namespaces) => namespaces.visit(state, row, namespace, &mut visit_row),
     }
 }

@@ -8,7 +8,7 @@ use super::access::serializer_error;
 use super::index::{Index, NO_ROW};
 use super::key_cell::{Bare, KeyCell, has_niche};
 use super::paged::{FrozenPaged, Paged};
-use super::round_trip::{RoundTrip, check_key};
+use super::round_trip::{RoundTrip, check_key, check_written_key, key_error};
 use crate::{
     Key, KeyGroup, KeyGroupRange, KeyHash, KeyHasher, MaxParallelism, Serializer, SerializerError, StateError,
 };
@@ -81,8 +81,9 @@ pub(crate) trait FrozenKeys: Send {
     /// The hash of the key of a row; `None` when the row was not in use.
     fn hash(&self, row: u32) -> Option<KeyHash>;
 
-    /// Appends the serialised key of a row that was in use to `out`.
-    fn serialize(&self, row: u32, out: &mut Vec<u8>) -> Result<(), SerializerError>;
+    /// Appends the serialised key of a row that was in use to `out`, for the entries of state `state`. Fails when the key is
+    /// not read as it is written.
+    fn serialize(&self, state: &str, row: u32, out: &mut Vec<u8>) -> Result<(), StateError>;
 }
 
 /// The keys of type `K`, kept in cells of type `C`.
@@ -97,6 +98,8 @@ pub(crate) struct KeyRows<K, C> {
     row_count: u32,
     groups: OwnedGroups,
     round_trip: RoundTrip,
+    /// Behind byte tables a key is its bytes, and one that is read as another would be taken for it: each is checked.
+    is_cache: bool,
     serializer: Arc<dyn Serializer<K>>,
 }
 
@@ -105,11 +108,12 @@ pub(crate) fn key_column<K: Key>(
     serializer: Arc<dyn Serializer<K>>,
     groups: OwnedGroups,
     seed: u64,
+    is_cache: bool,
 ) -> Box<dyn KeyColumn> {
     if has_niche::<K>() {
-        Box::new(KeyRows::<K, Option<K>>::new(serializer, groups, seed))
+        Box::new(KeyRows::<K, Option<K>>::new(serializer, groups, seed, is_cache))
     } else {
-        Box::new(KeyRows::<K, Bare<K>>::new(serializer, groups, seed))
+        Box::new(KeyRows::<K, Bare<K>>::new(serializer, groups, seed, is_cache))
     }
 }
 
@@ -180,7 +184,7 @@ pub(crate) fn serializer<K: Key>(keys: &mut dyn KeyColumn) -> Result<Arc<dyn Ser
 }
 
 impl<K: Key, C: KeyCell<K>> KeyRows<K, C> {
-    fn new(serializer: Arc<dyn Serializer<K>>, groups: OwnedGroups, seed: u64) -> Self {
+    fn new(serializer: Arc<dyn Serializer<K>>, groups: OwnedGroups, seed: u64, is_cache: bool) -> Self {
         Self {
             index: Index::new(seed),
             cells: Paged::new(),
@@ -189,6 +193,7 @@ impl<K: Key, C: KeyCell<K>> KeyRows<K, C> {
             row_count: 0,
             groups,
             round_trip: RoundTrip::default(),
+            is_cache,
             serializer,
         }
     }
@@ -209,11 +214,12 @@ impl<K: Key, C: KeyCell<K>> KeyRows<K, C> {
     fn make(&mut self, key: &K, hash: KeyHash, made: &mut Vec<u32>) -> Result<u32, StateError> {
         // Only here: a key that has a row was checked when the row was made.
         self.groups.check(self.groups.max_parallelism.group_of(hash))?;
-        if self.round_trip.is_due_or_early() {
-            let checked = check_key(&*self.serializer, key);
-            checked.map_err(|reason| StateError::KeyNotRoundTrip { what: "key", reason })?;
+        let check = || check_key(&*self.serializer, key).map_err(key_error("key"));
+        if self.is_cache {
+            check()?;
+        } else {
+            self.round_trip.check(check)?;
         }
-        self.round_trip.count();
         let row = self.free.pop().unwrap_or_else(|| {
             assert!(self.row_count < NO_ROW, "a subtask cannot have more than {NO_ROW} keys");
             self.row_count += 1;
@@ -362,8 +368,10 @@ impl<K: Key, C: KeyCell<K>> FrozenKeys for FrozenKeyRows<K, C> {
         self.hashes.read(row).copied().flatten().map(KeyHash)
     }
 
-    fn serialize(&self, row: u32, out: &mut Vec<u8>) -> Result<(), SerializerError> {
-        let cell = self.cells.read(row).expect("only rows in use are asked for their keys");
-        self.serializer.serialize(cell.key(), out)
+    fn serialize(&self, state: &str, row: u32, out: &mut Vec<u8>) -> Result<(), StateError> {
+        let key = self.cells.read(row).expect("only rows in use are asked for their keys").key();
+        let start = out.len();
+        self.serializer.serialize(key, out).map_err(serializer_error(state))?;
+        check_written_key(&*self.serializer, key, &out[start..]).map_err(key_error("key"))
     }
 }

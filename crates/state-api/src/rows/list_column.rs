@@ -160,14 +160,13 @@ impl<T: State> ListColumn<T> {
         Ok(())
     }
 
-    /// Whether a call is one of those whose elements are checked. All of them are, so that a call does all or nothing.
+    /// Checks those elements whose turn it is, before any of them is stored. If one fails, none is counted.
     fn check(&mut self, elements: &[T]) -> Result<(), StateError> {
-        if self.round_trip.is_due() {
-            elements.iter().try_for_each(|element| check_round_trip(&self.name, &*self.serializer, element))?;
+        let mut round_trip = self.round_trip;
+        for element in elements {
+            round_trip.check(|| check_round_trip(&self.name, &*self.serializer, element))?;
         }
-        if !elements.is_empty() {
-            self.round_trip.count();
-        }
+        self.round_trip = round_trip;
         Ok(())
     }
 

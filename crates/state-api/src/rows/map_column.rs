@@ -7,13 +7,16 @@ use super::access::{Access, Behind, prefix_of, serializer_error};
 use super::column::{Buffers, Column, FrozenColumn, RowVisitor};
 use super::map_entries::{FrozenMapEntries, MapEntries};
 use super::marks::{Mark, Marks};
-use super::round_trip::{RoundTrip, check_map_key, check_round_trip};
+use super::round_trip::{RoundTrip, check_key, check_map_key, check_round_trip, check_written_key, map_key_error};
 use crate::{At, Entry, Key, Prefix, Serializer, State, StateError, TableId};
 
 /// The maps of one state.
 pub(crate) struct MapColumn<UK, UV> {
     entries: MapEntries<UK, UV>,
+    /// Of the values.
     round_trip: RoundTrip,
+    /// Of the map keys that are new.
+    map_key_round_trip: RoundTrip,
     used: bool,
     marks: Marks,
     buffers: Buffers,
@@ -33,6 +36,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
         Self {
             entries: MapEntries::new(0),
             round_trip: RoundTrip::default(),
+            map_key_round_trip: RoundTrip::default(),
             used: false,
             marks: Marks::default(),
             buffers: Buffers::default(),
@@ -56,33 +60,33 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
     /// Sets the value under a map key of the current row.
     pub(crate) fn put(&mut self, access: &mut Access<'_>, map_key: UK, value: UV) -> Result<(), StateError> {
         self.used = true;
-        if self.round_trip.is_due() {
-            self.check_map_key(&map_key)?;
-            check_round_trip(&self.name, &*self.value_serializer, &value)?;
+        let found = self.entries.find(access.row, &map_key);
+        if found.is_none() {
+            self.check_new_map_key(access, &map_key)?;
         }
-        self.round_trip.count();
-        self.set(access, map_key, value);
+        self.round_trip.check(|| check_round_trip(&self.name, &*self.value_serializer, &value))?;
+        self.set(access, found, map_key, value);
         Ok(())
     }
 
-    /// Sets the values under map keys of the current row. One call in some thousands is checked, with all its entries.
+    /// Sets the values under map keys of the current row: all of them, or none when a check fails.
     pub(crate) fn put_all(&mut self, access: &mut Access<'_>, entries: Vec<(UK, UV)>) -> Result<(), StateError> {
         self.used = true;
-        if self.round_trip.is_due() {
-            for (map_key, value) in &entries {
-                self.check_map_key(map_key)?;
-                check_round_trip(&self.name, &*self.value_serializer, value)?;
-            }
+        let counted = (self.round_trip, self.map_key_round_trip);
+        if let Err(error) = self.check_all(access, &entries) {
+            // So that the same entries fail again.
+            (self.round_trip, self.map_key_round_trip) = counted;
+            return Err(error);
         }
-        if !entries.is_empty() {
-            self.round_trip.count();
+        for (map_key, value) in entries {
+            let found = self.entries.find(access.row, &map_key);
+            self.set(access, found, map_key, value);
         }
-        entries.into_iter().for_each(|(map_key, value)| self.set(access, map_key, value));
         Ok(())
     }
 
-    fn set(&mut self, access: &Access<'_>, map_key: UK, value: UV) {
-        let entry = match self.entries.find(access.row, &map_key) {
+    fn set(&mut self, access: &Access<'_>, found: Option<u32>, map_key: UK, value: UV) {
+        let entry = match found {
             Some(entry) => {
                 self.entries.set_value(entry, Some(value));
                 entry
@@ -138,7 +142,10 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
                 self.entries.set_value(entry, None);
                 entry
             }
-            None => self.entries.insert(access.row, map_key.clone(), None),
+            None => {
+                self.check_new_map_key(access, map_key)?;
+                self.entries.insert(access.row, map_key.clone(), None)
+            }
         };
         self.marks.set(entry, Mark::Dirty);
         Ok(())
@@ -222,8 +229,24 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
         Ok((map_key, value))
     }
 
-    fn check_map_key(&self, map_key: &UK) -> Result<(), StateError> {
-        check_map_key(&self.name, &*self.key_serializer, map_key)
+    fn check_all(&mut self, access: &Access<'_>, entries: &[(UK, UV)]) -> Result<(), StateError> {
+        for (map_key, value) in entries {
+            // Those of rows count whether they are new or not, which would have to be looked up.
+            if !access.is_cache || self.entries.find(access.row, map_key).is_none() {
+                self.check_new_map_key(access, map_key)?;
+            }
+            self.round_trip.check(|| check_round_trip(&self.name, &*self.value_serializer, value))?;
+        }
+        Ok(())
+    }
+
+    /// Checks a map key that the rows do not have, if it is its turn. In byte tables a map key is its bytes, and one that is
+    /// read as another would be taken for it: those that go there are all read again.
+    fn check_new_map_key(&mut self, access: &Access<'_>, map_key: &UK) -> Result<(), StateError> {
+        if access.is_cache && !self.map_key_round_trip.is_due() {
+            check_key(&*self.key_serializer, map_key).map_err(map_key_error(&self.name))?;
+        }
+        self.map_key_round_trip.check(|| check_map_key(&self.name, &*self.key_serializer, map_key))
     }
 
     fn note_if_empty(&self, access: &mut Access<'_>) {
@@ -238,6 +261,7 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
         key_bytes.clear();
         value_bytes.clear();
         self.key_serializer.serialize(map_key, key_bytes).map_err(serializer_error(&self.name))?;
+        check_written_key(&*self.key_serializer, map_key, key_bytes).map_err(map_key_error(&self.name))?;
         let (mut tables, at) = access.behind.reach(&self.name, access.row)?;
         let value = if tables.get(At { map_key: key_bytes, ..at }, value_bytes)? {
             Some(self.value_serializer.deserialize(value_bytes).map_err(serializer_error(&self.name))?)
@@ -375,6 +399,8 @@ impl<UK: Key, UV: State> FrozenColumn for FrozenMaps<UK, UV> {
             buffers.map_key.clear();
             buffers.value.clear();
             self.key_serializer.serialize(map_key, &mut buffers.map_key).map_err(serializer_error(&self.name))?;
+            // Not every map key was checked when it was put, and two that are written as one could not be restored.
+            check_written_key(&*self.key_serializer, map_key, &buffers.map_key).map_err(map_key_error(&self.name))?;
             self.value_serializer.serialize(value, &mut buffers.value).map_err(serializer_error(&self.name))?;
             visit(&buffers.map_key, &buffers.value)?;
         }

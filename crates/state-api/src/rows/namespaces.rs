@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::access::serializer_error;
 use super::index::NO_ROW;
 use super::map_entries::{FrozenMapEntries, MapEntries};
-use super::round_trip::{RoundTrip, check_key};
+use super::round_trip::{RoundTrip, check_key, check_written_key, key_error};
 use crate::{Key, Schema, Serializer, SerializerError, StateError};
 
 /// The namespaces of one type, whatever the type is.
@@ -35,21 +35,23 @@ impl Namespaces {
         rows.downcast_ref()
     }
 
-    /// Finds or makes the row of a namespace of a key. Fails when the namespace is not read as it is written.
+    /// Finds or makes the row of a namespace of a key. Fails when the namespace is not read as it is written; as a cache
+    /// every new one is tried.
     ///
     /// # Panics
     /// When the namespaces have another type.
-    pub(crate) fn row<N: Key>(&mut self, key_row: u32, namespace: &N) -> Result<u32, StateError> {
+    pub(crate) fn row<N: Key>(&mut self, key_row: u32, namespace: &N, is_cache: bool) -> Result<u32, StateError> {
         let rows: &mut dyn Any = &mut *self.rows;
         let typed: &mut TypedNamespaces<N> = rows.downcast_mut().expect("the caller has looked up the type");
         if let Some(row) = typed.entries.find(key_row, namespace) {
             return Ok(row);
         }
-        if self.round_trip.is_due_or_early() {
-            let checked = check_key(&*typed.serializer, namespace);
-            checked.map_err(|reason| StateError::KeyNotRoundTrip { what: "namespace", reason })?;
+        let check = || check_key(&*typed.serializer, namespace).map_err(key_error("namespace"));
+        if is_cache {
+            check()?;
+        } else {
+            self.round_trip.check(check)?;
         }
-        self.round_trip.count();
         let row = typed.entries.insert(key_row, namespace.clone(), Some(()));
         self.emptied.push(row);
         Ok(row)
@@ -193,6 +195,7 @@ impl<N: Key> FrozenNamespaces for FrozenTypedNamespaces<N> {
         for (row, namespace, ()) in self.entries.of_row(key_row) {
             buffer.clear();
             self.serializer.serialize(namespace, buffer).map_err(serializer_error(state))?;
+            check_written_key(&*self.serializer, namespace, buffer).map_err(key_error("namespace"))?;
             visit(row, buffer)?;
         }
         Ok(())

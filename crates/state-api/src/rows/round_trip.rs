@@ -2,35 +2,56 @@
 
 use crate::{Serializer, StateError};
 
-/// Of this many writes one is checked.
-const WRITES_A_CHECK: u32 = 4096;
-
-/// Where a check costs little beside the write (a new key or namespace, an element of operator state), the first ones are
-/// all checked: what is wrong with a type often shows in some of its values only.
+/// The first writes are all checked: what is wrong with a type often shows in some of its values only.
 const FIRST_CHECKED: u32 = 1024;
 
-/// Decides which writes of one state are checked: the first, and then one in 4,096.
+/// Fewer of them where the values are large, so that a task with large values is not held up when it starts.
+const FIRST_CHECKED_BYTES: usize = 16 << 20;
+
+/// Of this many later writes one is checked.
+const WRITES_A_CHECK: u32 = 4096;
+
+/// Decides which writes of one state are checked: the first 1,024, and then one in 4,096.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RoundTrip {
-    writes: u32,
+    /// So many writes pass by before the next check.
+    unchecked: u32,
+    checked: u32,
+    checked_bytes: usize,
 }
 
 impl RoundTrip {
     /// Whether the next write is to be checked.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        self.writes.is_multiple_of(WRITES_A_CHECK)
+        self.unchecked == 0
     }
 
-    /// Whether the next write is to be checked where the first ones all are.
-    pub(crate) fn is_due_or_early(&self) -> bool {
-        self.writes < FIRST_CHECKED || self.is_due()
-    }
-
-    /// Counts a write. A write that failed its check is not counted, so that the next is checked as well.
+    /// Counts a write, and checks it if it is its turn. A write that fails its check is not counted, so that the next is
+    /// checked as well. `check` returns how many bytes were written.
     #[inline]
-    pub(crate) fn count(&mut self) {
-        self.writes = self.writes.wrapping_add(1);
+    pub(crate) fn check(&mut self, check: impl FnOnce() -> Result<usize, StateError>) -> Result<(), StateError> {
+        if self.is_due() {
+            let bytes = check()?;
+            self.count_checked(bytes);
+        } else {
+            self.pass();
+        }
+        Ok(())
+    }
+
+    /// Counts a write that is not due.
+    #[inline]
+    pub(crate) fn pass(&mut self) {
+        self.unchecked -= 1;
+    }
+
+    #[cold]
+    fn count_checked(&mut self, bytes: usize) {
+        self.checked = self.checked.saturating_add(1);
+        self.checked_bytes = self.checked_bytes.saturating_add(bytes);
+        let is_early = self.checked < FIRST_CHECKED && self.checked_bytes < FIRST_CHECKED_BYTES;
+        self.unchecked = if is_early { 0 } else { WRITES_A_CHECK - 1 };
     }
 }
 
@@ -41,8 +62,11 @@ const UNREADABLE: &str = "every field has to be written: is there a `skip_serial
 const UNEQUAL: &str =
     "equal values must write equal bytes: is there a HashMap or HashSet in it, or a `skip_serializing_if`?";
 
-/// Writes, reads and writes a value of state `state`, and compares the bytes.
-pub(crate) fn check_round_trip<T>(state: &str, serializer: &dyn Serializer<T>, value: &T) -> Result<(), StateError> {
+/// Where it often comes from that two keys are written as one.
+const LEFT_OUT: &str = "are two keys written as the same bytes, as with a `serde(skip)` in them?";
+
+/// Writes, reads and writes a value of state `state`, and compares the bytes. Returns how many they are.
+pub(crate) fn check_round_trip<T>(state: &str, serializer: &dyn Serializer<T>, value: &T) -> Result<usize, StateError> {
     let error = |source| StateError::Serializer { state: state.to_owned(), source };
     let differs = |reason: String| StateError::NotRoundTrip { state: state.to_owned(), reason };
     let (mut first, mut second) = (Vec::new(), Vec::new());
@@ -51,7 +75,7 @@ pub(crate) fn check_round_trip<T>(state: &str, serializer: &dyn Serializer<T>, v
     let read = read.map_err(|cause| differs(format!("what was written cannot be read: {cause}; {UNREADABLE}")))?;
     serializer.serialize(&read, &mut second).map_err(error)?;
     if first == second {
-        return Ok(());
+        return Ok(first.len());
     }
     let equal = first.iter().zip(&second).take_while(|(first, second)| first == second).count();
     Err(differs(format!(
@@ -61,23 +85,46 @@ pub(crate) fn check_round_trip<T>(state: &str, serializer: &dyn Serializer<T>, v
     )))
 }
 
-/// Both checks of a map key of state `state`.
+/// Both checks of a map key of state `state`. Returns how many bytes it has.
 pub(crate) fn check_map_key<K: PartialEq>(
     state: &str,
     serializer: &dyn Serializer<K>,
     map_key: &K,
-) -> Result<(), StateError> {
+) -> Result<usize, StateError> {
     check_round_trip(state, serializer, map_key)?;
-    let checked = check_key(serializer, map_key);
-    checked.map_err(|reason| StateError::NotRoundTrip { state: state.to_owned(), reason })
+    check_key(serializer, map_key).map_err(map_key_error(state))
 }
 
-/// Writes and reads a key, and compares the two; an error says what is wrong. Behind byte tables a key is its bytes: two
-/// keys that write the same would be one.
-pub(crate) fn check_key<K: PartialEq>(serializer: &dyn Serializer<K>, key: &K) -> Result<(), String> {
+/// Names the state in what is wrong with a map key.
+pub(crate) fn map_key_error(state: &str) -> impl FnOnce(String) -> StateError {
+    |reason| StateError::NotRoundTrip { state: state.to_owned(), reason: format!("a map key: {reason}") }
+}
+
+/// Says of what something is wrong with: a key, or a namespace.
+pub(crate) fn key_error(what: &'static str) -> impl FnOnce(String) -> StateError {
+    move |reason| StateError::KeyNotRoundTrip { what, reason }
+}
+
+/// Writes and reads a key, and compares the two; an error says what is wrong. Returns how many bytes it has.
+pub(crate) fn check_key<K: PartialEq>(serializer: &dyn Serializer<K>, key: &K) -> Result<usize, String> {
     let mut bytes = Vec::new();
     serializer.serialize(key, &mut bytes).map_err(|cause| format!("it cannot be written: {cause}"))?;
-    let read = serializer.deserialize(&bytes);
-    let read = read.map_err(|cause| format!("what was written cannot be read: {cause}; {UNREADABLE}"))?;
-    if read == *key { Ok(()) } else { Err("what was written is read as another one".to_owned()) }
+    check_written_key(serializer, key, &bytes)?;
+    Ok(bytes.len())
 }
+
+/// Reads a key that was written as `bytes`, and compares the two. In a snapshot and behind byte tables a key is its bytes.
+/// Where every key is read as itself, no two of them are written as the same bytes: they would be read as one.
+pub(crate) fn check_written_key<K: PartialEq>(
+    serializer: &dyn Serializer<K>,
+    key: &K,
+    bytes: &[u8],
+) -> Result<(), String> {
+    let read = serializer.deserialize(bytes);
+    let read = read.map_err(|cause| format!("what was written cannot be read: {cause}; {UNREADABLE}"))?;
+    if read == *key { Ok(()) } else { Err(format!("what was written is read as another one; {LEFT_OUT}")) }
+}
+
+#[cfg(test)]
+#[path = "round_trip_test.rs"]
+mod round_trip_test;

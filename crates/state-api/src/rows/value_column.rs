@@ -58,10 +58,7 @@ impl<T: State> ValueColumn<T> {
     #[inline]
     pub(crate) fn set(&mut self, access: &mut Access<'_>, value: T) -> Result<(), StateError> {
         self.used = true;
-        if self.round_trip.is_due() {
-            check_round_trip(&self.name, &*self.serializer, &value)?;
-        }
-        self.round_trip.count();
+        self.round_trip.check(|| check_round_trip(&self.name, &*self.serializer, &value))?;
         *self.cells.write(access.row) = Some(value);
         if access.is_cache {
             self.marks.set(access.row, Mark::Dirty);
@@ -86,16 +83,15 @@ impl<T: State> ValueColumn<T> {
         let result = if self.round_trip.is_due() {
             let before = cell.clone();
             let result = change(cell);
-            if let Some(value) = cell {
-                if let Err(error) = check_round_trip(&self.name, &*self.serializer, value) {
-                    *cell = before;
-                    return Err(error);
-                }
-                self.round_trip.count();
+            if let Some(value) = cell
+                && let Err(error) = self.round_trip.check(|| check_round_trip(&self.name, &*self.serializer, value))
+            {
+                *cell = before;
+                return Err(error);
             }
             result
         } else {
-            self.round_trip.count();
+            self.round_trip.pass();
             change(cell)
         };
         if !access.is_cache && cell.is_none() {
