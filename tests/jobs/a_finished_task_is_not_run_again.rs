@@ -323,7 +323,6 @@ fn or_there_are_no_checkpoints_until_all_have_ended_if_they_are_turned_off() {
     // One may have been under way when the short one ended, and there is the last.
     assert!(status.checkpoints_completed <= completed + 2, "{status:?}");
     run.assert_complete();
-    assert_eq!(newest(&storage, "turned-off").map(|metadata| finished(&metadata).len()), Some(0));
 }
 
 /// Field case: R97.

@@ -127,7 +127,7 @@ impl Scenario {
             source_burst: dice.pick(&[0, 0, 1, 5]),
             protocol: Protocol {
                 interval_ms,
-                timeout_ms: dice.pick(&[30, 100, 400]),
+                timeout_ms: dice.pick(&[50, 200, 800]),
                 min_pause_ms: dice.pick(&[0, 0, 7]),
                 max_concurrent: dice.pick(&[1, 1, 1, 2]),
                 tolerable_failures: dice.pick(&[0, 3, u32::MAX, u32::MAX]),
@@ -144,7 +144,7 @@ impl Scenario {
                 storage: speed(dice),
                 time: dice.pick(&[1, 3, 5]),
             },
-            chaos_steps: dice.between(100, 1_500),
+            chaos_steps: dice.between(100, 3_000),
             heals_with_restart: dice.chance(500),
         }
     }
@@ -169,7 +169,7 @@ impl FaultRates {
             lost_notice: dice.pick(&[0, 0, 50, 300]),
             lost_answer: dice.pick(&[0, 0, 20, 100]),
             lost_settled: dice.pick(&[0, 0, 100, 300]),
-            kill: dice.pick(&[0, 2, 4, 8]),
+            kill: dice.pick(&[0, 1, 2, 4]),
             pause: dice.pick(&[0, 0, 2, 6]),
             task_failure: dice.pick(&[0, 0, 0, 2]),
         }
