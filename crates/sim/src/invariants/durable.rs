@@ -44,6 +44,11 @@ impl Completed {
         self.find(attempt, checkpoint).is_some()
     }
 
+    /// The checkpoints that a job which retains so many must not lose. A finished one may lose all.
+    fn retained(&self, retain: usize) -> &[(Attempt, CheckpointId, StateHandle)] {
+        self.newest(if self.is_finished { 0 } else { retain })
+    }
+
     fn find(&self, attempt: Attempt, checkpoint: CheckpointId) -> Option<&StateHandle> {
         let found = self.all.iter().find(|(by, id, _)| (*by, *id) == (attempt, checkpoint));
         found.map(|(_, _, metadata)| metadata)
@@ -67,7 +72,7 @@ pub(crate) fn check_told(
 
 /// Every retained checkpoint is durable.
 pub(crate) fn check_retained(storage: &SimStorage, completed: &Completed, retain: usize) -> Result<(), Violation> {
-    for (attempt, checkpoint, metadata) in completed.newest(retain) {
+    for (attempt, checkpoint, metadata) in completed.retained(retain) {
         read_durable(storage, metadata).map_err(|error| {
             Violation::new(NAME, format!("checkpoint {checkpoint} of attempt {attempt} is retained: {error}"))
         })?;
@@ -77,8 +82,7 @@ pub(crate) fn check_retained(storage: &SimStorage, completed: &Completed, retain
 
 /// An object was deleted: no retained checkpoint lies in its folder. Of a finished job none is retained.
 pub(crate) fn check_deleted(completed: &Completed, retain: usize, deleted: &ObjectPath) -> Result<(), Violation> {
-    let retain = if completed.is_finished { 0 } else { retain };
-    for (attempt, checkpoint, metadata) in completed.newest(retain) {
+    for (attempt, checkpoint, metadata) in completed.retained(retain) {
         let folder = metadata.object().and_then(|path| path.as_str().rsplit_once('/')).map(|(folder, _)| folder);
         let lies_in = |folder: &str| deleted.as_str().strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
         if folder.is_some_and(lies_in) {
