@@ -101,14 +101,15 @@ impl<'a> Round<'a> {
         })
     }
 
-    /// Only the checkpoint that is retained may be left in the end, whatever was killed while writing or deleting others.
+    /// Nothing but the log may be left in the end, whatever was killed while writing or deleting checkpoints: a finished job
+    /// keeps none.
     fn check_remains(&self) -> Result<()> {
         let job = self.directory.join("checkpoints/flights");
         let entries = std::fs::read_dir(&job).with_context(|| job.display().to_string())?;
         let names: Result<Vec<String>, _> =
             entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned())).collect();
         let left: Vec<String> = names?.into_iter().filter(|name| name != "log").collect();
-        ensure!(left.len() == 1, "one checkpoint is retained, and these are left: {}", left.join(", "));
+        ensure!(left.is_empty(), "the job has finished, and these are left: {}", left.join(", "));
         Ok(())
     }
 
