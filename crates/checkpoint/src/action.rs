@@ -2,16 +2,30 @@
 
 use highwater_state_api::{CheckpointId, ObjectPath, SubtaskId};
 
-use crate::{CheckpointFailure, CheckpointMetadata, Discard, DiscardId, LogRecord, RequestId};
+use crate::{CheckpointFailure, CheckpointMetadata, Discard, DiscardId, HookState, LogRecord, RequestId};
 
 /// What is to be done. Comes out of [`crate::Coordinator::on_event`]; to be carried out in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
+    /// Make the place for a checkpoint ready; answered by `LocationInitialized` or `LocationFailed`.
+    InitializeLocation {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// The folder that everything of it goes to.
+        folder: ObjectPath,
+    },
     /// Snapshot the split enumerators and hold back what they say to readers that have not yet passed the checkpoint;
-    /// answered by `EnumeratorsSnapshotted`.
+    /// answered by `EnumeratorsSnapshotted` or `EnumeratorFailed`.
     SnapshotEnumerators {
         /// The checkpoint.
         checkpoint: CheckpointId,
+    },
+    /// Have the hooks of the application take part; answered by `HooksTriggered` or `HookFailed`.
+    TriggerHooks {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// When it was triggered, on the wall clock, in milliseconds since the epoch.
+        triggered_at_ms: u64,
     },
     /// Tell the sources to take the checkpoint and to send its barrier; answered by each subtask of the job with
     /// `Acknowledged` or `Declined`, or not at all.
@@ -31,6 +45,8 @@ pub enum Action {
         path: ObjectPath,
         /// What to write.
         metadata: Box<CheckpointMetadata>,
+        /// What hooks have in the checkpoint, to be written with it.
+        hooks: Vec<HookState>,
     },
     /// Create a record of the job log if its number is free; answered by `LogAppended`, `LogTaken` or `LogUnknown`.
     AppendLog {

@@ -39,6 +39,11 @@ pub enum AlignerEvent {
         /// The checkpoint.
         checkpoint: CheckpointId,
     },
+    /// Barriers of a checkpoint have been waited for as long as a checkpoint may take.
+    TimedOut {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+    },
 }
 
 /// What is to be done. To be carried out in order.
@@ -78,6 +83,8 @@ pub enum AbandonReason {
     Aborted,
     /// A subtask upstream has given it up.
     Cancelled,
+    /// Its barriers were not in line within the timeout.
+    TimedOut,
     /// More checkpoints were being counted than the bound allows, and this was the oldest.
     Forgotten,
 }
@@ -89,6 +96,7 @@ impl AbandonReason {
             Self::Subsumed => Some(CheckpointFailureReason::DeclinedSubsumed.into()),
             Self::Aborted => None,
             Self::Cancelled => Some(CheckpointFailureReason::DeclinedOnCancellationBarrier.into()),
+            Self::TimedOut => Some(CheckpointFailureReason::DeclinedTimeOut.into()),
             Self::Forgotten => {
                 let message = "more checkpoints were under way than are counted at a time";
                 Some(CheckpointFailure::new(CheckpointFailureReason::DeclinedSubsumed, message))
@@ -168,6 +176,11 @@ impl Aligner {
                 Some(current) if checkpoint <= current => {}
                 _ => self.aborted.insert(checkpoint),
             },
+            AlignerEvent::TimedOut { checkpoint } => {
+                if self.aligning() == Some(checkpoint) {
+                    self.abandon(AbandonReason::TimedOut, &mut actions);
+                }
+            }
         }
         actions
     }

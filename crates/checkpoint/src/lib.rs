@@ -31,6 +31,7 @@ mod log_numbers;
 mod log_writer;
 mod metadata;
 mod metadata_v1;
+mod metrics;
 mod operator_shares;
 pub mod paths;
 mod pending;
@@ -39,6 +40,7 @@ mod request;
 mod restart;
 mod retention;
 mod settling;
+mod stats;
 mod subtask_checkpoints;
 mod tracker;
 mod trigger;
@@ -57,7 +59,8 @@ pub use failure::{CheckpointFailure, CheckpointFailureReason};
 pub use job_log::{AttemptStart, Claim, CompletedCheckpoint, LogError, LogView, claim_record, orphaned_checkpoints};
 pub use log_format::{decode_log_record, encode_log_record};
 pub use log_numbers::successors;
-pub use metadata::{decode_metadata, encode_metadata};
+pub use metadata::{decode_metadata, decode_metadata_with_hooks, encode_metadata, encode_metadata_with_hooks};
+pub use metrics::CheckpointMetrics;
 pub use operator_shares::{OperatorStatePiece, OperatorStateShare};
 pub use redistribute::{
     Assignment, OperatorTarget, RedistributeError, RestoredOperator, RestoredSource, RestoredSubtask, redistribute,
@@ -66,10 +69,14 @@ pub use request::{CheckpointRequest, RequestId};
 pub use restart::{
     ExponentialDelay, PoisonRecord, PoisonRecordDetector, RestartDecision, RestartStrategy, Restarter, TaskFailure,
 };
+pub use stats::{
+    CheckpointStats, CheckpointStatsCounts, CheckpointStatsSnapshot, CheckpointStatsStatus, CheckpointStatsTracker,
+    SubtaskStateStats, TaskStateStats,
+};
 pub use subtask_checkpoints::{Begin, Ended, SubtaskCheckpoints};
 pub use tracker::{BarrierTracker, TRACKED_MAX};
 pub use vocabulary::{
-    CheckpointMetadata, EnumeratorState, LogRecord, Now, OperatorSnapshot, OperatorState, SubtaskSnapshot,
+    CheckpointMetadata, EnumeratorState, HookState, LogRecord, Now, OperatorSnapshot, OperatorState, SubtaskSnapshot,
 };
 
 #[cfg(test)]
@@ -84,6 +91,8 @@ mod coordinator_test;
 mod format_test;
 #[cfg(test)]
 mod job_log_test;
+#[cfg(test)]
+mod reasons_test;
 #[cfg(test)]
 mod redistribute_test;
 #[cfg(test)]

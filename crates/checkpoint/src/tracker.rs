@@ -55,6 +55,11 @@ impl BarrierTracker {
         }
     }
 
+    /// Whether some barriers of a checkpoint have come, and it is taken once all have.
+    pub fn is_counting(&self, checkpoint: CheckpointId) -> bool {
+        self.counted.get(&checkpoint).is_some_and(|counted| !counted.is_aborted)
+    }
+
     /// Takes what happened and says what is to be done.
     ///
     /// # Panics
@@ -73,6 +78,13 @@ impl BarrierTracker {
                 }
             }
             AlignerEvent::Aborted { checkpoint } => self.abort(checkpoint, &mut actions),
+            AlignerEvent::TimedOut { checkpoint } => {
+                if let Some(counted) = self.counted.get_mut(&checkpoint).filter(|counted| !counted.is_aborted) {
+                    // Its barriers are waited out.
+                    counted.is_aborted = true;
+                    actions.push(AlignerAction::Abandon { checkpoint, reason: AbandonReason::TimedOut });
+                }
+            }
         }
         actions
     }

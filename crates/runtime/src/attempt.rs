@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use highwater_checkpoint::{AttemptFailure, AttemptStart};
+use highwater_checkpoint::{AttemptFailure, AttemptStart, HookState};
 use highwater_state_api::{CheckpointId, MaxParallelism, OperatorUid, RowSettings, SubtaskId};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::build::{AttemptEnvironment, BuiltSubtask, build_subtasks};
-use crate::control::{Control, ControlSender, Report, Reports};
+use crate::control::{Control, Report, Reports};
+use crate::control_lanes::ControlLanes;
 use crate::driver::{Input, Job};
 use crate::io_pool::{IoPool, PoolExecutor};
 use crate::job::{Owner, RunningSubtask};
@@ -73,6 +74,7 @@ pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptE
         row_settings: RowSettings { cached_rows_max: job.config.cached_rows_max, hash_seed: random::nonce() },
         now: job.clock.monotonic(),
     };
+    restore_hooks(job, restored_from, claimed.hooks.clone()).await?;
     let Prepared { enumerators, contexts } = prepare(&preparation, &claimed).await?;
     let ClaimedJob { start, max_parallelism, .. } = claimed;
     failpoint::hit(failpoint::DURING_RECOVERY);
@@ -81,8 +83,8 @@ pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptE
     let pool = IoPool::new(Handle::current(), sender.clone());
     let running = start_subtasks(job, &start, restored_from, &max_parallelism, contexts, &pool, &sender)?;
     drop(sender);
-    let controls = running.controls.clone();
-    let mut shell = Shell::new(job, start, &max_parallelism, controls, enumerators, pool.clone(), inputs);
+    let lanes = running.lanes.clone();
+    let mut shell = Shell::new(job, start, &max_parallelism, lanes, enumerators, pool.clone(), inputs);
     let end = shell.run(owner).await;
     let stuck = running.stop(job, &mut shell).await;
     if let Some(stuck) = stuck {
@@ -111,9 +113,20 @@ pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptE
     Ok(end)
 }
 
+/// Tells the hooks where the attempt begins, on a thread that may wait.
+async fn restore_hooks(job: &Job, restored: Option<CheckpointId>, states: Vec<HookState>) -> Result<(), JobError> {
+    let (hooks, ignores_unclaimed) = (job.config.hooks.clone(), job.checkpoints.ignores_unclaimed);
+    let restore = move || match restored {
+        Some(checkpoint) => hooks.restore(checkpoint, &states, ignores_unclaimed),
+        None => hooks.reset(),
+    };
+    let restored = Handle::current().spawn_blocking(restore).await;
+    restored.unwrap_or_else(|error| Err(JobError::Threads(error.to_string())))
+}
+
 /// The subtasks of an attempt, each on its thread.
 struct RunningSubtasks {
-    controls: BTreeMap<SubtaskId, ControlSender>,
+    lanes: ControlLanes,
     threads: Vec<(SubtaskId, JoinHandle<()>)>,
 }
 
@@ -134,21 +147,23 @@ fn start_subtasks(
         mode: job.checkpoints.mode,
         max_parallelism,
         channel_bytes_max: CHANNEL_BYTES_MAX,
-        executor: Arc::new(PoolExecutor { pool: pool.clone(), storage: job.storage.clone() }),
+        executor: Arc::new(PoolExecutor { pool: pool.clone(), storage: job.storage.clone(), clock: job.clock.clone() }),
         waker: &|id| parkers[&id].waker(),
         reports: &|_| Box::new(ReportSender(inputs.clone())),
     };
     let built = build_subtasks(&job.graph, &environment)?;
-    let mut running = RunningSubtasks { controls: BTreeMap::new(), threads: Vec::new() };
+    let mut running = RunningSubtasks { lanes: ControlLanes::new(start.attempt), threads: Vec::new() };
     let mut board = Vec::with_capacity(built.len());
     for BuiltSubtask { subtask, control, metrics } in built {
         let id = subtask.id();
         let head = &job.graph.tasks[id.task as usize].operators[0];
         let (operator, is_source) = (head.uid.clone(), head.source.is_some());
         board.push(RunningSubtask { operator, subtask: id.subtask, is_source, metrics, covered: 0 });
-        running.controls.insert(id, control);
+        running.lanes.insert(id, control);
         let task = SubtaskThread {
-            subtask,
+            subtask: subtask
+                .with_alignment_timeout(job.checkpoints.timeout)
+                .with_paused_source(job.checkpoints.pauses_sources()),
             contexts: contexts.remove(&id).unwrap_or_default(),
             parker: parkers[&id].clone(),
             reports: ReportSender(inputs.clone()),
@@ -166,7 +181,7 @@ fn start_subtasks(
 
 impl RunningSubtasks {
     fn cancel(&self) {
-        self.controls.values().for_each(|control| control.send(Control::Cancel));
+        self.lanes.tell_all(&Control::Cancel);
     }
 
     /// Tells every subtask to stop and waits for the threads. Says which have not stopped, if any.

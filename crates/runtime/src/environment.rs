@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use highwater_checkpoint::{CheckpointingMode, RestartStrategy};
 use highwater_state_api::{BackendPairing, CheckpointStorage, Configuration, StateBackend, StateBackendRegistry};
-use highwater_stream_api::Source;
+use highwater_stream_api::{MasterTriggerRestoreHook, Source};
 
 use crate::data_stream::DataStream;
 use crate::graph::JobGraph;
 use crate::job::{JobHandle, JobResult};
+use crate::master_hooks::MasterHookError;
 use crate::plan::{Node, NodeKind, Plan};
 use crate::{JobError, driver};
 
@@ -77,6 +78,19 @@ impl StreamExecutionEnvironment {
         self
     }
 
+    /// Takes checkpoints at this interval while a source works through a backlog; zero: none but those that are asked for.
+    /// Default: the usual interval, below which it must not be.
+    pub fn set_checkpoint_interval_during_backlog(&self, interval: Duration) -> &Self {
+        self.plan.borrow_mut().config.checkpoints.interval_during_backlog = Some(interval);
+        self
+    }
+
+    /// Whether sources read nothing before they have taken part in a checkpoint. Default: they do not wait.
+    pub fn set_pause_sources_until_first_checkpoint(&self, pauses: bool) -> &Self {
+        self.plan.borrow_mut().config.checkpoints.pause_sources = Some(pauses);
+        self
+    }
+
     /// Whether records count exactly once or at least once in the state that the job is restored with. Default: exactly
     /// once. At least once, no input waits for the barriers of another one.
     pub fn set_checkpointing_mode(&self, mode: CheckpointingMode) -> &Self {
@@ -109,10 +123,25 @@ impl StreamExecutionEnvironment {
         self
     }
 
+    /// Flink's older form of that: `true` tolerates no failure, `false` any number. A number that is set counts before it.
+    pub fn set_fail_on_checkpointing_errors(&self, fails: bool) -> &Self {
+        self.plan.borrow_mut().config.checkpoints.fail_on_errors = Some(fails);
+        self
+    }
+
     /// How many complete checkpoints are kept; 0 counts as 1. Default: 1.
     pub fn set_max_retained_checkpoints(&self, number: usize) -> &Self {
         self.plan.borrow_mut().config.checkpoints.retain = Some(number);
         self
+    }
+
+    /// Has a hook take part in every checkpoint of the job. Flink's `CheckpointCoordinator.addMasterHook`.
+    ///
+    /// # Errors
+    /// When the hook has no identifier, or that of another one.
+    pub fn add_master_hook(&self, hook: impl MasterTriggerRestoreHook) -> Result<&Self, MasterHookError> {
+        self.plan.borrow_mut().config.hooks.add(hook)?;
+        Ok(self)
     }
 
     /// What happens when a task fails. Counts before the `restart-strategy.*` options of the configuration, which count

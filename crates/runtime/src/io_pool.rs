@@ -8,6 +8,7 @@ use highwater_state_api::CheckpointStorage;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
+use crate::clock::Clock;
 use crate::control::Report;
 use crate::driver::Input;
 use crate::snapshot::{AsyncSnapshot, SnapshotExecutor};
@@ -93,10 +94,13 @@ impl Drop for Outstanding {
 pub(crate) struct PoolExecutor {
     pub(crate) pool: IoPool,
     pub(crate) storage: Arc<dyn CheckpointStorage>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl SnapshotExecutor for PoolExecutor {
-    fn submit(&self, snapshot: AsyncSnapshot) {
+    fn submit(&self, mut snapshot: AsyncSnapshot) {
+        let submitted = self.clock.monotonic();
+        snapshot.metrics.sync_duration = submitted.saturating_sub(snapshot.began);
         let mut declined = snapshot.decline("");
         if self.pool.outstanding() >= OUTSTANDING_MAX {
             declined.failure.message =
@@ -104,9 +108,12 @@ impl SnapshotExecutor for PoolExecutor {
             self.pool.answer(Input::Report(Report::Declined(declined)));
             return;
         }
-        let storage = self.storage.clone();
+        let (storage, clock) = (self.storage.clone(), self.clock.clone());
         let work = async move {
-            let report: Report = snapshot.write(&*storage).await;
+            let mut report = snapshot.write(&*storage).await;
+            if let Report::Acknowledged(acknowledgement) = &mut report {
+                acknowledgement.metrics.async_duration = clock.monotonic().saturating_sub(submitted);
+            }
             Some(Input::Report(report))
         };
         let panicked = move |message| {

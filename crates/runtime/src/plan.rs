@@ -18,6 +18,7 @@ use crate::graph::{
     AnySink, AnySource, EdgeNode, EdgePattern, ErasedSource, JobGraph, OperatorFactory, OperatorNode, OutputFactory,
     TaskNode,
 };
+use crate::master_hooks::MasterHooks;
 use crate::operator::Operator;
 use crate::operators::{SinkOperator, SourceOperator};
 use crate::output::{HashOutput, RoundRobinOutput};
@@ -39,6 +40,7 @@ pub(crate) struct JobConfig {
     pub(crate) configuration: Configuration,
     pub(crate) cluster_configuration: Configuration,
     pub(crate) checkpoints: CheckpointSettings,
+    pub(crate) hooks: MasterHooks,
     pub(crate) restart: Option<RestartStrategy>,
     pub(crate) parallelism: u32,
     pub(crate) max_parallelism: Option<u32>,
@@ -174,6 +176,7 @@ impl Plan {
             configuration: Configuration::new(),
             cluster_configuration: Configuration::new(),
             checkpoints: CheckpointSettings::default(),
+            hooks: MasterHooks::default(),
             restart: None,
             parallelism: 1,
             max_parallelism: None,

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use highwater_checkpoint::{
-    Assignment, AttemptStart, CheckpointMetadata, LogRecord, LogView, OperatorTarget, claim_record, decode_log_record,
-    decode_metadata, encode_log_record, orphaned_checkpoints, paths, redistribute, successors,
+    Assignment, AttemptStart, CheckpointMetadata, HookState, LogRecord, LogView, OperatorTarget, claim_record,
+    decode_log_record, decode_metadata_with_hooks, encode_log_record, orphaned_checkpoints, paths, redistribute,
+    successors,
 };
 use highwater_state_api::{
     BoxedError, CheckpointId, CheckpointStorage, JobName, MaxParallelism, ObjectPath, OperatorUid, StateHandle,
@@ -34,6 +35,8 @@ pub struct ClaimedJob {
     pub start: AttemptStart,
     /// The checkpoint to go on from, with the state of every operator and subtask; `None` to start from nothing.
     pub restored: Option<(CheckpointId, Assignment)>,
+    /// What hooks of the application have in that checkpoint.
+    pub hooks: Vec<HookState>,
     /// Number of key groups of every operator.
     pub max_parallelism: BTreeMap<OperatorUid, MaxParallelism>,
 }
@@ -75,7 +78,9 @@ pub async fn begin_attempt(
             return Ok(Begun::Finished);
         }
         // Before the claim: a start that cannot go on must not stop a run that can.
-        let Some(restored) = read_latest(storage, job, &view, targets).await? else { continue };
+        let Some(latest) = read_latest(storage, job, &view, targets).await? else { continue };
+        let (restored, hooks) = latest.unzip();
+        let hooks = hooks.unwrap_or_default();
         let sequence = view.next_sequence();
         if append(storage, job, sequence, &record).await? {
             if has_been_passed(storage, job, sequence).await? {
@@ -86,7 +91,7 @@ pub async fn begin_attempt(
             tracing::info!(target: "highwater::job", %job, attempt = %start.attempt, "claimed");
             clean_up(storage, job, orphans, &view).await;
             let max_parallelism = max_parallelism(targets, restored.as_ref());
-            return Ok(Begun::Claimed(Box::new(ClaimedJob { start, restored, max_parallelism })));
+            return Ok(Begun::Claimed(Box::new(ClaimedJob { start, restored, hooks, max_parallelism })));
         }
     }
     Err(JobError::Log(format!("{CLAIM_TRIES_MAX} times in a row another process was faster").into()))
@@ -114,12 +119,12 @@ async fn read_latest(
     job: &JobName,
     view: &LogView,
     targets: &[OperatorTarget],
-) -> Result<Option<Option<Restored>>, JobError> {
+) -> Result<Option<Option<(Restored, Vec<HookState>)>>, JobError> {
     let Some(latest) = view.latest() else { return Ok(Some(None)) };
     let checkpoint = latest.checkpoint;
     let failed = |source: BoxedError| JobError::Restore { checkpoint, source };
-    let metadata = match read_metadata(storage, &latest.metadata).await {
-        Ok(metadata) => metadata,
+    let (metadata, hooks) = match read_metadata(storage, &latest.metadata).await {
+        Ok(read) => read,
         Err(ReadMetadataError::Storage(StorageError::NotFound { path })) => {
             // Superseded, if the log has gone on meanwhile; otherwise lost.
             let next = storage.read(&paths::log_record(job, view.next_sequence())).await;
@@ -133,7 +138,7 @@ async fn read_latest(
         Err(other) => return Err(failed(other.into())),
     };
     let assignment = redistribute(&metadata, targets).map_err(|error| failed(error.into()))?;
-    Ok(Some(Some((checkpoint, assignment))))
+    Ok(Some(Some(((checkpoint, assignment), hooks))))
 }
 
 /// Number of key groups of every operator: what its state has, or what was set, or what goes with its parallelism.
@@ -220,9 +225,9 @@ enum ReadMetadataError {
 async fn read_metadata(
     storage: &dyn CheckpointStorage,
     handle: &StateHandle,
-) -> Result<CheckpointMetadata, ReadMetadataError> {
+) -> Result<(CheckpointMetadata, Vec<HookState>), ReadMetadataError> {
     let bytes = read_state(storage, handle).await?;
-    Ok(decode_metadata(&bytes)?)
+    Ok(decode_metadata_with_hooks(&bytes)?)
 }
 
 #[cfg(test)]

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use highwater_checkpoint::{AttemptStart, Coordinator, CoordinatorConfig, Event, RequestId};
-use highwater_state_api::{KEY_HASH_ID, MaxParallelism, OperatorUid, SubtaskId};
+use highwater_checkpoint::{AttemptStart, Coordinator, CoordinatorConfig, Decline, Event, RequestId};
+use highwater_state_api::{Attempt, KEY_HASH_ID, MaxParallelism, OperatorUid, SubtaskId};
 use tokio::sync::mpsc;
 
 use crate::attempt::AttemptEnd;
 use crate::checkpoint_coordinator::{Answer, Ask};
-use crate::control::{ControlSender, Report};
+use crate::control::{Control, Report};
+use crate::control_lanes::ControlLanes;
 use crate::driver::{Input, Job};
 use crate::io_pool::IoPool;
-use crate::job::Owner;
+use crate::job::{Owner, locked};
 use crate::master::{Enumerators, Master, MasterEnd, Order};
 use crate::storage_work::{answer_of_failure, carry_out};
 
@@ -20,7 +21,8 @@ use crate::storage_work::{answer_of_failure, carry_out};
 pub(crate) struct Shell<'a> {
     job: &'a Job,
     master: Master,
-    controls: BTreeMap<SubtaskId, ControlSender>,
+    attempt: Attempt,
+    lanes: ControlLanes,
     pool: IoPool,
     inputs: mpsc::Receiver<Input>,
     end: Option<AttemptEnd>,
@@ -37,17 +39,32 @@ impl<'a> Shell<'a> {
         job: &'a Job,
         start: AttemptStart,
         max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
-        controls: BTreeMap<SubtaskId, ControlSender>,
+        lanes: ControlLanes,
         enumerators: Enumerators,
         pool: IoPool,
         inputs: mpsc::Receiver<Input>,
     ) -> Self {
-        let coordinator = Coordinator::new(coordinator_config(job, max_parallelism), start);
-        let master = Master::new(coordinator, controls.keys().copied(), enumerators);
+        let attempt = start.attempt;
+        let config = coordinator_config(job, max_parallelism);
+        let stats = job.board.checkpoint_stats();
+        let restored = job.board.lock().status.restored_from;
+        locked(&stats).begin_attempt(job.clock.now(), attempt, restored, &config);
+        let mut coordinator = Coordinator::new(config, start);
+        if let Some(interval) = job.checkpoints.interval_during_backlog {
+            coordinator = coordinator.with_backlog_interval(millis(interval));
+        }
+        if !job.config.hooks.is_empty() {
+            coordinator = coordinator.with_hooks();
+        }
+        if job.checkpoints.pauses_sources() {
+            coordinator = coordinator.with_early_first_checkpoint();
+        }
+        let master = Master::new(coordinator, lanes.subtasks(), enumerators).with_stats(stats);
         Self {
             job,
             master,
-            controls,
+            attempt,
+            lanes,
             pool,
             inputs,
             end: None,
@@ -108,7 +125,7 @@ impl<'a> Shell<'a> {
         match report {
             Report::Running(_) => {
                 self.running += 1;
-                if self.running == self.controls.len() {
+                if self.running == self.lanes.len() {
                     tracing::info!(target: "highwater::job", job = %self.job.name, "all subtasks are running");
                 }
             }
@@ -124,15 +141,39 @@ impl<'a> Shell<'a> {
         self.obey(orders);
     }
 
+    /// Tells a subtask something. Whoever cannot be asked to take part in a checkpoint has declined it.
+    fn tell(&mut self, subtask: SubtaskId, message: Control) {
+        let asked = match &message {
+            Control::Trigger { checkpoint, .. } => Some(*checkpoint),
+            _ => None,
+        };
+        if let Err(failure) = self.lanes.tell(self.attempt, subtask, message) {
+            let reason = failure.reason.name();
+            tracing::error!(target: "highwater::checkpoint", %subtask, reason, %failure, "nobody was told");
+            if let Some(checkpoint) = asked {
+                let (job, attempt) = (self.job.name.clone(), self.attempt);
+                self.on_report(Report::Declined(Decline { job, attempt, checkpoint, subtask, failure }));
+            }
+        }
+    }
+
     fn obey(&mut self, orders: Vec<Order>) {
         for order in orders {
             match order {
-                Order::Tell(subtask, message) => self.controls[&subtask].send(message),
+                Order::Tell(subtask, message) => self.tell(subtask, message),
                 Order::Store(action) => {
                     let (storage, job) = (self.job.storage.clone(), self.job.name.clone());
                     let failed = answer_of_failure(&action);
                     let work = async move { carry_out(&*storage, &job, action).await.map(Input::Event) };
                     self.pool.submit(work, |cause| failed(cause).map(Input::Event));
+                }
+                Order::TriggerHooks(checkpoint, triggered_at_ms) => {
+                    let hooks = self.job.config.hooks.clone();
+                    let work = async move { Some(Input::Event(hooks.trigger(checkpoint, triggered_at_ms))) };
+                    let failed = move |cause| {
+                        Some(Input::Event(Event::HookFailed { checkpoint, identifier: String::new(), cause }))
+                    };
+                    self.pool.submit(work, failed);
                 }
                 Order::Completed(checkpoint) => {
                     let mut board = self.job.board.lock();
@@ -173,8 +214,11 @@ async fn sleep(wait_ms: Option<u64>) {
     }
 }
 
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn coordinator_config(job: &Job, max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>) -> CoordinatorConfig {
-    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     CoordinatorConfig {
         job: job.name.clone(),
         interval_ms: job.checkpoints.interval.map(millis),

@@ -4,18 +4,18 @@
 //! can tell the difference. A step is bounded by its budget and never waits; between steps a record is in an input
 //! channel, in the rest of the head's batch, or in the outputs, and nowhere else.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use highwater_checkpoint::{
     AlignerAction, AlignerEvent, BarrierHandler, Begin, CheckpointFailure, CheckpointFailureReason, CheckpointingMode,
-    Decline, SubtaskCheckpoints, TRACKED_MAX,
+    Decline, SubtaskCheckpoints,
 };
 use highwater_state_api::{Attempt, CheckpointId, JobName, OperatorUid, SubtaskId};
 use highwater_stream_api::Timestamp;
 
+use crate::alignment::Alignments;
 use crate::chain::Chain;
 use crate::channel::{Barrier, Element};
 use crate::control::{Control, ControlReceiver, Report, Reports};
@@ -70,8 +70,10 @@ pub struct Subtask {
     work: Work,
     stage: Stage,
     waits_for_split: bool,
-    /// When the newest checkpoints were triggered of which barriers have come in.
-    trigger_times: BTreeMap<CheckpointId, u64>,
+    /// A source that reads nothing before it has taken part in a checkpoint.
+    is_paused: bool,
+    /// The newest checkpoints of which barriers have come in.
+    alignments: Alignments,
     /// When what was pending in the outputs was last sent because of its age.
     flushed_at: Duration,
     /// The newest checkpoint that is known to be complete, until it has been reported as settled.
@@ -122,10 +124,23 @@ impl Subtask {
             work: Work::None,
             stage: Stage::Opened,
             waits_for_split: false,
-            trigger_times: BTreeMap::new(),
+            is_paused: false,
+            alignments: Alignments::default(),
             flushed_at: Duration::ZERO,
             unsettled: None,
         }
+    }
+
+    /// Waits no longer than this for the barriers of a checkpoint, from the first one on.
+    pub fn with_alignment_timeout(mut self, timeout: Duration) -> Self {
+        self.alignments.set_timeout(timeout);
+        self
+    }
+
+    /// A source reads nothing before it has taken part in a checkpoint.
+    pub fn with_paused_source(mut self, is_paused: bool) -> Self {
+        self.is_paused = is_paused && self.parts.gate.is_empty();
+        self
     }
 
     /// The subtask's identity.
@@ -163,9 +178,13 @@ impl Subtask {
     pub fn step(&mut self, now: Duration, records_max: usize) -> Result<Step, TaskError> {
         while let Some(message) = self.parts.control.receive() {
             if self.control(message, now)? {
+                self.decline_the_rest();
                 self.parts.reports.report(Report::Stopped(self.parts.id));
                 return Ok(Step::Stopped);
             }
+        }
+        while let Some(checkpoint) = self.alignments.timed_out(now) {
+            self.align(AlignerEvent::TimedOut { checkpoint }, now)?;
         }
         if self.parts.chain.next_timer().is_some_and(|timer| timer <= now) {
             self.parts.chain.on_timer(now)?;
@@ -190,12 +209,16 @@ impl Subtask {
         let step = match self.work {
             Work::Batch => self.run(now, records_max),
             Work::Watermark { watermark, last } => self.advance(watermark, last, now, records_max),
+            Work::None if self.is_paused => Ok(Step::Waits(None)),
             Work::None if self.parts.gate.is_empty() => self.run(now, records_max),
             Work::None | Work::Ended => self.take(now, records_max),
         };
         self.publish_counts();
         match step? {
-            Step::Waits(until) => Ok(Step::Waits([until, self.parts.chain.next_timer()].into_iter().flatten().min())),
+            Step::Waits(until) => {
+                let others = [self.parts.chain.next_timer(), self.alignments.deadline()];
+                Ok(Step::Waits(others.into_iter().flatten().chain(until).min()))
+            }
             step => Ok(step),
         }
     }
@@ -209,6 +232,7 @@ impl Subtask {
         };
         match element {
             Element::Batch(batch) => {
+                self.alignments.records(|| batch.estimated_bytes());
                 self.parts.chain.accept(batch)?;
                 self.run(now, records_max)
             }
@@ -217,10 +241,7 @@ impl Subtask {
                 self.advance(watermark, false, now, records_max)
             }
             Element::Barrier(barrier) => {
-                self.trigger_times.insert(barrier.checkpoint, barrier.triggered_at_ms);
-                if self.trigger_times.len() > TRACKED_MAX + 1 {
-                    self.trigger_times.pop_first();
-                }
+                self.alignments.barrier(barrier, now);
                 self.align(AlignerEvent::Barrier { channel, checkpoint: barrier.checkpoint }, now)?;
                 Ok(Step::Progress)
             }
@@ -340,7 +361,7 @@ impl Subtask {
                 AlignerAction::Unblock { channels } => {
                     channels.into_iter().for_each(|channel| self.parts.gate.unblock(channel));
                 }
-                AlignerAction::Aligned { checkpoint } => self.begin(self.barrier_of(checkpoint), now)?,
+                AlignerAction::Aligned { checkpoint } => self.begin(self.alignments.barrier_of(checkpoint), now)?,
                 AlignerAction::Abandon { checkpoint, reason } => {
                     self.parts.outputs.cancel_marker(checkpoint);
                     if let Some(failure) = reason.failure() {
@@ -349,15 +370,8 @@ impl Subtask {
                 }
             }
         }
+        self.alignments.close(|checkpoint| self.barriers.is_waiting_for(checkpoint));
         Ok(())
-    }
-
-    /// The barrier of a checkpoint, as it came in.
-    fn barrier_of(&self, checkpoint: CheckpointId) -> Barrier {
-        let triggered_at_ms = self.trigger_times.get(&checkpoint);
-        // What is forgotten first is older than everything that the barrier handler still counts.
-        let triggered_at_ms = *triggered_at_ms.expect("a checkpoint is taken only once a barrier of it has come");
-        Barrier { checkpoint, triggered_at_ms }
     }
 
     /// Takes a checkpoint: everything before its barrier has been processed, nothing after it.
@@ -372,8 +386,15 @@ impl Subtask {
                 self.parts.outputs.cancel_marker(checkpoint);
                 return Ok(());
             }
+            Begin::Snapshot if self.stage == Stage::Opened => {
+                self.parts.outputs.cancel_marker(checkpoint);
+                self.decline(checkpoint, CheckpointFailureReason::DeclinedTaskNotReady.into());
+                return Ok(());
+            }
             Begin::Snapshot => {}
         }
+        self.is_paused = false;
+        let metrics = self.alignments.metrics(checkpoint, now);
         let SubtaskParts { chain, outputs, control, waker, .. } = &mut self.parts;
         chain.prepare_snapshot(checkpoint, &limits(control, waker, now, usize::MAX), outputs)?;
         outputs.barrier(barrier);
@@ -381,7 +402,15 @@ impl Subtask {
             Ok(frozen) => {
                 self.parts.metrics.frozen(checkpoint);
                 let SubtaskParts { job, attempt, id, .. } = &self.parts;
-                let snapshot = AsyncSnapshot { job: job.clone(), attempt: *attempt, checkpoint, subtask: *id, frozen };
+                let snapshot = AsyncSnapshot {
+                    job: job.clone(),
+                    attempt: *attempt,
+                    checkpoint,
+                    subtask: *id,
+                    frozen,
+                    metrics,
+                    began: now,
+                };
                 self.parts.executor.submit(snapshot);
                 Ok(())
             }
@@ -391,6 +420,15 @@ impl Subtask {
                 Ok(())
             }
             Err(FreezeError::Fail(error)) => Err(error),
+        }
+    }
+
+    /// The subtask stops: what it is still asked for it does not do.
+    fn decline_the_rest(&self) {
+        while let Some(message) = self.parts.control.receive() {
+            if let Control::Trigger { checkpoint, .. } = message {
+                self.decline(checkpoint, CheckpointFailureReason::DeclinedTaskClosing.into());
+            }
         }
     }
 
@@ -416,3 +454,7 @@ fn limits<'a>(control: &'a ControlReceiver, waker: &'a Waker, now: Duration, rec
 #[cfg(test)]
 #[path = "subtask_test.rs"]
 mod subtask_test;
+
+#[cfg(test)]
+#[path = "subtask_declines_test.rs"]
+mod subtask_declines_test;

@@ -321,6 +321,7 @@ impl World {
                     }
                     self.works.push(work);
                 }
+                Order::TriggerHooks(..) => unreachable!("the simulated job has no hooks"),
                 Order::Answer(request, answer) => {
                     let answer = answer.map_or_else(|failure| failure.to_string(), |checkpoint| checkpoint.to_string());
                     self.trace.write(self.now_ms, "master", format_args!("answers request {}: {answer}", request.0));

@@ -1,6 +1,7 @@
 //! The options of a configuration that concern how a job runs; those of its state are in `state_api::options`.
 
 pub mod checkpointing;
+pub(crate) mod later;
 pub mod restart;
 mod unknown_keys;
 
@@ -22,6 +23,7 @@ pub(crate) fn log_unknown_keys(config: &JobConfig) {
     let configuration = config.layered_configuration();
     let mut notices = ConfigNotices::default();
     unknown_keys::notice_unknown_keys(&configuration, &options, &mut notices);
+    later::notice(&configuration, &mut notices);
     log_notices(&config.name, &notices);
 }
 
