@@ -6,7 +6,7 @@ use std::time::Duration;
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use highwater::runtime::{CheckpointFailureReason, MasterHookError};
-use highwater::state::{CheckpointId, CheckpointStorage, Configuration};
+use highwater::state::CheckpointStorage;
 
 use crate::pace::{Grants, Pace};
 use crate::support::{assert_counted, count, environment, storage, wait_until};

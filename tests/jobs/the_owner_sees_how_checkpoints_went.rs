@@ -3,7 +3,7 @@
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use highwater::runtime::CheckpointStatsStatus;
-use highwater::state::CheckpointId;
+use highwater::state::OperatorUid;
 
 use crate::pace::{Grants, Pace};
 use crate::support::{assert_counted, count, environment, storage};

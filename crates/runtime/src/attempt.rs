@@ -19,7 +19,7 @@ use crate::io_pool::{IoPool, PoolExecutor};
 use crate::job::{Owner, RunningSubtask};
 use crate::operator::OperatorContext;
 use crate::prepare::{Contexts, Preparation, Prepared, prepare};
-use crate::restore::{Begun, ClaimedJob, begin_attempt};
+use crate::restore::{Begun, ClaimedJob, begin_attempt, begin_attempt_if};
 use crate::shell::Shell;
 use crate::subtask::{Step, Subtask};
 use crate::threads::{self, Parker};
@@ -47,11 +47,13 @@ pub(crate) enum AttemptEnd {
 /// Runs one attempt to its end. An error means that no task was started.
 pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptEnd, JobError> {
     let targets = job.targets()?;
-    let claimed =
-        match begin_attempt(&*job.storage, &job.name, &targets, job.checkpoints.retain, random::nonce()).await? {
-            Begun::Finished => return Ok(AttemptEnd::AlreadyFinished),
-            Begun::Claimed(claimed) => *claimed,
-        };
+    let (storage, retain, ignores_unclaimed) =
+        (&*job.storage, job.checkpoints.retain, job.checkpoints.ignores_unclaimed);
+    let accepts = |checkpoint, states: &[HookState]| job.config.hooks.check(checkpoint, states, ignores_unclaimed);
+    let claimed = match begin_attempt_if(storage, &job.name, &targets, retain, random::nonce(), &accepts).await? {
+        Begun::Finished => return Ok(AttemptEnd::AlreadyFinished),
+        Begun::Claimed(claimed) => *claimed,
+    };
     let restored_from = claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint);
     {
         let mut board = job.board.lock();
@@ -115,9 +117,9 @@ pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptE
 
 /// Tells the hooks where the attempt begins, on a thread that may wait.
 async fn restore_hooks(job: &Job, restored: Option<CheckpointId>, states: Vec<HookState>) -> Result<(), JobError> {
-    let (hooks, ignores_unclaimed) = (job.config.hooks.clone(), job.checkpoints.ignores_unclaimed);
+    let hooks = job.config.hooks.clone();
     let restore = move || match restored {
-        Some(checkpoint) => hooks.restore(checkpoint, &states, ignores_unclaimed),
+        Some(checkpoint) => hooks.restore(checkpoint, &states),
         None => hooks.reset(),
     };
     let restored = Handle::current().spawn_blocking(restore).await;

@@ -181,7 +181,9 @@ pub(crate) fn remarks(config: &CheckpointConfig) -> Vec<String> {
                 remarks.push("while a source works through a backlog there are no periodic checkpoints".to_owned());
             }
             Some(backlog) => remarks.push(format!(
-                "while a source works through a backlog checkpoints are {backlog:?} apart, else {interval:?}"
+                "while a source works through a backlog checkpoints are {:?} apart, else {:?}",
+                backlog.max(config.min_pause),
+                interval.max(config.min_pause)
             )),
             None => {}
         }

@@ -1,6 +1,5 @@
 //! The hooks of the application in the coordinator: registered once, called for every checkpoint and every attempt.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,6 +10,7 @@ use highwater_stream_api::MasterTriggerRestoreHook;
 
 use crate::JobError;
 use crate::error::chain_of;
+use crate::options::checkpointing::IGNORE_UNCLAIMED_STATE;
 use crate::threads::message_of;
 
 /// The hooks of a job, in the order in which they were registered. Cheap to clone.
@@ -80,37 +80,39 @@ impl MasterHooks {
         Event::HooksTriggered { checkpoint, states }
     }
 
-    /// Gives every hook what it had in a checkpoint. May wait.
+    /// Whether every hook that has state in a checkpoint is there.
     ///
     /// # Errors
-    /// When there is state of a hook that the job does not have, unless that is ignored, and when a hook fails.
-    pub(crate) fn restore(
+    /// When one is not, unless that is ignored.
+    pub(crate) fn check(
         &self,
         checkpoint: CheckpointId,
         states: &[HookState],
         ignores_unclaimed: bool,
     ) -> Result<(), JobError> {
-        let failed = |source: BoxedError| JobError::Restore { checkpoint, source };
-        let by_identifier: BTreeMap<&str, &Bytes> =
-            states.iter().map(|state| (state.identifier.as_str(), &state.state)).collect();
-        let is_unclaimed = |identifier: &&&str| !self.0.iter().any(|registered| registered.identifier == **identifier);
-        if let Some(identifier) = by_identifier.keys().find(is_unclaimed) {
-            if !ignores_unclaimed {
-                let option = crate::options::checkpointing::IGNORE_UNCLAIMED_STATE.key();
-                return Err(failed(
-                    format!(
-                        "there is state of the hook {identifier:?}, which the job does not have: register it, or set \
-                         `{option}: true` to lose its state"
-                    )
-                    .into(),
-                ));
-            }
+        let is_unclaimed = |state: &&HookState| !self.0.iter().any(|hook| hook.identifier == state.identifier);
+        let Some(HookState { identifier, .. }) = states.iter().find(is_unclaimed) else { return Ok(()) };
+        if ignores_unclaimed {
             tracing::warn!(target: "highwater::job", hook = identifier, %checkpoint, "the state of a hook is lost");
+            return Ok(());
         }
+        let option = IGNORE_UNCLAIMED_STATE.key();
+        let source = format!(
+            "there is state of the hook {identifier:?}, which the job does not have: register it, or set `{option}: true` to \
+             lose its state"
+        );
+        Err(JobError::Restore { checkpoint, source: source.into() })
+    }
+
+    /// Gives every hook what it had in a checkpoint. May wait.
+    ///
+    /// # Errors
+    /// When a hook fails.
+    pub(crate) fn restore(&self, checkpoint: CheckpointId, states: &[HookState]) -> Result<(), JobError> {
         self.0.iter().try_for_each(|registered| {
-            let state = by_identifier.get(registered.identifier.as_str()).map(|state| &state[..]);
-            let restored = registered.call(|hook| hook.restore_checkpoint(checkpoint, state));
-            restored.map_err(|error| failed(registered.wrap("restored", error)))
+            let own = states.iter().find(|state| state.identifier == registered.identifier);
+            let restored = registered.call(|hook| hook.restore_checkpoint(checkpoint, own.map(|own| &own.state[..])));
+            restored.map_err(|error| JobError::Restore { checkpoint, source: registered.wrap("restored", error) })
         })
     }
 

@@ -82,7 +82,8 @@ fn every_hook_takes_part_in_its_order_and_gets_its_own_state_back() {
     let Event::HooksTriggered { checkpoint, states } = hooks.trigger(CheckpointId(7), 42) else { panic!() };
     assert_eq!(checkpoint, CheckpointId(7));
     assert_eq!(done(&log), ["a takes part in 7 of 42", "b takes part in 7 of 42", "c takes part in 7 of 42"]);
-    hooks.restore(checkpoint, &states, false).unwrap();
+    hooks.check(checkpoint, &states, false).unwrap();
+    hooks.restore(checkpoint, &states).unwrap();
     let expected = [
         "a is restored from 7 with Some(\"state\")",
         "b is restored from 7 with None",
@@ -117,12 +118,10 @@ fn state_of_a_hook_that_is_not_there_is_an_error_unless_it_may_be_lost() {
     let log = Log::default();
     let hooks = hooks([Noting::new("here", &log)]);
     let states = [HookState { identifier: "gone".to_owned(), state: Bytes::from_static(b"x") }];
-    let JobError::Restore { source, .. } = hooks.restore(CheckpointId(3), &states, false).unwrap_err() else {
-        panic!()
-    };
+    let JobError::Restore { source, .. } = hooks.check(CheckpointId(3), &states, false).unwrap_err() else { panic!() };
     insta::assert_snapshot!(source.to_string());
-    assert!(done(&log).is_empty(), "no hook is restored");
-    hooks.restore(CheckpointId(3), &states, true).unwrap();
+    hooks.check(CheckpointId(3), &states, true).unwrap();
+    hooks.restore(CheckpointId(3), &states).unwrap();
     assert_eq!(done(&log), ["here is restored from 3 with None"]);
 }
 
@@ -130,6 +129,6 @@ fn state_of_a_hook_that_is_not_there_is_an_error_unless_it_may_be_lost() {
 fn a_hook_that_cannot_be_restored_fails_the_attempt_and_is_named() {
     let log = Log::default();
     let hooks = hooks([Noting { fails: true, ..Noting::new("session", &log) }]);
-    let JobError::Restore { source, .. } = hooks.restore(CheckpointId(3), &[], false).unwrap_err() else { panic!() };
+    let JobError::Restore { source, .. } = hooks.restore(CheckpointId(3), &[]).unwrap_err() else { panic!() };
     assert_eq!(source.to_string(), "the hook \"session\" could not be restored: no session");
 }

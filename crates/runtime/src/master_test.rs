@@ -23,6 +23,7 @@ enum Mood {
 struct Numbers {
     next: u8,
     mood: Arc<Mutex<Mood>>,
+    is_behind: Arc<Mutex<bool>>,
 }
 
 impl AnyEnumerator for Numbers {
@@ -39,12 +40,17 @@ impl AnyEnumerator for Numbers {
             Mood::Panics => panic!("boom"),
         }
     }
+
+    fn is_processing_backlog(&self) -> bool {
+        *self.is_behind.lock().unwrap()
+    }
 }
 
 /// A master of one source with one reader; the storage makes every place ready.
 struct Fixture {
     master: Master,
     mood: Arc<Mutex<Mood>>,
+    is_behind: Arc<Mutex<bool>>,
     stats: SharedStats,
     now_ms: u64,
 }
@@ -67,13 +73,16 @@ impl Fixture {
         let attempt = Attempt(5);
         let start = AttemptStart { attempt, first_checkpoint: CheckpointId(1), next_sequence: 6, retained: Vec::new() };
         let mood = Arc::new(Mutex::new(Mood::Good));
-        let numbers: Box<dyn AnyEnumerator> = Box::new(Numbers { next: 0, mood: mood.clone() });
+        let is_behind = Arc::new(Mutex::new(false));
+        let numbers: Box<dyn AnyEnumerator> =
+            Box::new(Numbers { next: 0, mood: mood.clone(), is_behind: is_behind.clone() });
         let mut tracker = CheckpointStatsTracker::new(10);
         tracker.begin_attempt(Now::default(), attempt, None, &config);
         let stats = Arc::new(Mutex::new(tracker));
         let enumerators = Enumerators::from([(0, (uid, numbers))]);
-        let master = Master::new(Coordinator::new(config, start), [READER], enumerators).with_stats(stats.clone());
-        Self { master, mood, stats, now_ms: 0 }
+        let coordinator = Coordinator::new(config, start).with_backlog_interval(0);
+        let master = Master::new(coordinator, [READER], enumerators).with_stats(stats.clone());
+        Self { master, mood, is_behind, stats, now_ms: 0 }
     }
 
     /// Goes on in time.
@@ -160,4 +169,20 @@ fn an_enumerator_that_panics_while_it_is_snapshotted_ends_the_attempt() {
     let orders = fixture.at(1_000);
     let [Order::End(MasterEnd::TaskFailed(0, error))] = &orders[..] else { panic!("{orders:?}") };
     assert!(chain_of(error).contains("panicked: boom"), "{error:?}");
+}
+
+/// Contract: J218.
+#[test]
+fn while_an_enumerator_says_that_there_is_a_backlog_the_interval_for_it_applies() {
+    let mut fixture = Fixture::new();
+    *fixture.is_behind.lock().unwrap() = true;
+    fixture.report(Report::Running(READER));
+    for now_ms in [1_000, 50_000] {
+        assert!(told(&fixture.at(now_ms)).is_empty(), "an interval of 0 means none");
+    }
+    *fixture.is_behind.lock().unwrap() = false;
+    fixture.report(Report::SplitRequested(READER));
+    assert!(told(&fixture.at(50_999)).is_empty());
+    let trigger = Control::Trigger { checkpoint: CheckpointId(1), triggered_at_ms: 51_000 };
+    assert_eq!(told(&fixture.at(51_000)), [&trigger]);
 }

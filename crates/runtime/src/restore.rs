@@ -51,6 +51,19 @@ pub async fn begin_attempt(
     retain: usize,
     nonce: u64,
 ) -> Result<Begun, JobError> {
+    begin_attempt_if(storage, job, targets, retain, nonce, &|_, _| Ok(())).await
+}
+
+/// The same, if what hooks have in the restored checkpoint is acceptable. Asked before the claim: a start that cannot go on
+/// must not stop a run that can.
+pub(crate) async fn begin_attempt_if(
+    storage: &dyn CheckpointStorage,
+    job: &JobName,
+    targets: &[OperatorTarget],
+    retain: usize,
+    nonce: u64,
+    accepts: &(dyn Fn(CheckpointId, &[HookState]) -> Result<(), JobError> + Sync),
+) -> Result<Begun, JobError> {
     for _ in 0..CLAIM_TRIES_MAX {
         let log = storage.list(&paths::log_folder(job)).await?;
         // Also those of which a killed writer left no object.
@@ -79,6 +92,7 @@ pub async fn begin_attempt(
         }
         // Before the claim: a start that cannot go on must not stop a run that can.
         let Some(latest) = read_latest(storage, job, &view, targets).await? else { continue };
+        latest.as_ref().map_or(Ok(()), |((checkpoint, _), hooks)| accepts(*checkpoint, hooks))?;
         let (restored, hooks) = latest.unzip();
         let hooks = hooks.unwrap_or_default();
         let sequence = view.next_sequence();

@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 use highwater_sim::{Coverage, Planted, Run, run, search};
 
 /// Within how many seeds a planted bug must be caught.
-const PLANTED_SEEDS: u64 = 2_000;
+const PLANTED_SEEDS: u64 = 5_000;
 
 /// Run the production tasks and machines in a simulated world, seed after seed
 #[derive(Parser)]

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use highwater_checkpoint::{Action, CheckpointRequest, Event, LogRecord, RequestId};
+use bytes::Bytes;
+use highwater_checkpoint::{Action, CheckpointFailureReason, CheckpointRequest, Event, LogRecord, RequestId, paths};
 use highwater_runtime::control::{Control, Report};
 use highwater_runtime::{Order, Step};
-use highwater_state_api::SubtaskId;
+use highwater_state_api::{Attempt, CheckpointId, StateHandle, SubtaskId};
 
 use crate::invariants::{Violation, consistency, durable, progress};
 use crate::planted::Planted;
@@ -328,6 +329,7 @@ impl World {
                 }
                 Order::Completed(checkpoint) => {
                     self.trace.write(self.now_ms, "master", format_args!("checkpoint {checkpoint} is complete"));
+                    process.failures.completed(checkpoint);
                     if self.told.insert((process.attempt, checkpoint)) {
                         self.coverage.count("checkpoints completed");
                         self.tempt_fate();
@@ -340,14 +342,38 @@ impl World {
                 }
                 Order::Failed(checkpoint) => {
                     self.coverage.count("checkpoints failed");
-                    self.trace.write(self.now_ms, "master", format_args!("checkpoint {checkpoint} has failed"));
+                    let reason = process.failure_of(checkpoint);
+                    let name = reason.map_or("no reason", CheckpointFailureReason::name);
+                    self.trace.write(self.now_ms, "master", format_args!("checkpoint {checkpoint} has failed: {name}"));
+                    self.coverage.count(match reason {
+                        Some(CheckpointFailureReason::Expired) => "checkpoints failed: expired",
+                        Some(CheckpointFailureReason::Declined) => "checkpoints failed: declined",
+                        Some(CheckpointFailureReason::Subsumed) => "checkpoints failed: subsumed",
+                        _ => "checkpoints failed: otherwise",
+                    });
+                    reason.into_iter().for_each(|reason| process.failures.failed(checkpoint, reason));
+                    if self.planted == Some(Planted::SubsumedPendingCompletes)
+                        && reason == Some(CheckpointFailureReason::Subsumed)
+                    {
+                        self.works.push(self.complete_subsumed(process.attempt, checkpoint));
+                    }
                 }
                 Order::End(end) => {
                     process.end.get_or_insert(end);
                 }
             }
         }
-        Ok(())
+        process.failures.check(process.end.is_some())
+    }
+
+    /// Planted: the record of a checkpoint that was subsumed is written behind that of the newer one.
+    fn complete_subsumed(&self, attempt: Attempt, checkpoint: CheckpointId) -> Work {
+        let paths = self.storage.peek_paths();
+        let last = paths.iter().filter_map(|path| paths::sequence_of(&self.job, path)).max().unwrap_or(0);
+        let metadata = StateHandle::Inline(Bytes::new());
+        let record = LogRecord::Completed { attempt, checkpoint, metadata };
+        let action = Action::AppendLog { sequence: last + 1, record };
+        Work::action(self.storage.clone(), self.job.clone(), attempt, action)
     }
 }
 

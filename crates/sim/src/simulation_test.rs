@@ -66,3 +66,13 @@ fn a_position_that_is_off_by_one_is_caught() {
 fn a_late_acknowledgement_that_is_counted_is_caught() {
     is_caught(Planted::LateAcknowledgementCounted, "I");
 }
+
+#[test]
+fn a_subsumed_checkpoint_that_completes_all_the_same_is_caught() {
+    is_caught(Planted::SubsumedPendingCompletes, "I4");
+}
+
+#[test]
+fn failures_that_are_not_counted_are_caught() {
+    is_caught(Planted::ExpiredNotCounted, "I9");
+}

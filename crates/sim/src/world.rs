@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use highwater_checkpoint::{AttemptFailure, Event, Now};
@@ -98,7 +98,7 @@ impl World {
         let storage = SimStorage::new(job.clone(), dice.fork(), faults.storage_before, faults.storage_after);
         let outside = Outside::new(dice.fork(), faults.commit_before, faults.commit_after);
         let input = Arc::new(scenario.input.clone());
-        let (sleepers, fails) = (Sleepers::default(), Arc::new(AtomicBool::new(false)));
+        let (sleepers, fails, declines) = (Sleepers::default(), Arc::default(), Arc::default());
         Self {
             kills_left: scenario.kills_max,
             scenario,
@@ -107,7 +107,7 @@ impl World {
             dice,
             now_ms: 0,
             storage,
-            surroundings: Surroundings { input, outside, sleepers, fails },
+            surroundings: Surroundings { input, outside, sleepers, fails, declines },
             faults,
             trace: Trace::new(keeps_all_lines),
             coverage: Coverage::default(),
@@ -191,6 +191,7 @@ impl World {
         self.storage.heal();
         self.surroundings.outside.heal();
         self.surroundings.fails.store(false, Ordering::Relaxed);
+        self.surroundings.declines.store(false, Ordering::Relaxed);
     }
 
     /// Lets something terrible happen, sometimes. Whether it was that terrible.
@@ -205,6 +206,9 @@ impl World {
         }
         if self.process.is_some() && self.dice.chance(self.faults.task_failure) {
             self.surroundings.fails.store(true, Ordering::Relaxed);
+        }
+        if self.process.is_some() && self.dice.chance(self.faults.decline) {
+            self.surroundings.declines.store(true, Ordering::Relaxed);
         }
         false
     }
@@ -344,7 +348,7 @@ impl World {
                     None => self.trace.write(self.now_ms, "master", format_args!("attempt {attempt} from nothing")),
                 }
                 let Starting { graph, witness, .. } = starting;
-                let process = Process::new(&self.scenario, &self.job, &graph, claimed, prepared, witness);
+                let process = Process::new(&self.scenario, &self.job, &graph, claimed, prepared, witness, self.planted);
                 self.process = Some(process.map_err(progress::unexpected)?);
                 Ok(())
             }

@@ -33,6 +33,10 @@ pub enum Planted {
     PositionOffByOne,
     /// An acknowledgement of an older attempt is counted.
     LateAcknowledgementCounted,
+    /// A pending checkpoint that a newer one has subsumed completes all the same.
+    SubsumedPendingCompletes,
+    /// Checkpoints that expire, or fail otherwise, are not counted.
+    ExpiredNotCounted,
 }
 
 impl fmt::Display for Planted {
@@ -55,7 +59,11 @@ impl Planted {
                 });
                 graph.edges[0].output = output;
             }
-            Self::CommitBeforeLog | Self::PositionOffByOne | Self::LateAcknowledgementCounted => {}
+            Self::CommitBeforeLog
+            | Self::PositionOffByOne
+            | Self::LateAcknowledgementCounted
+            | Self::SubsumedPendingCompletes
+            | Self::ExpiredNotCounted => {}
         }
     }
 
