@@ -54,6 +54,9 @@ pub async fn begin_attempt(
     begin_attempt_if(storage, job, targets, retain, nonce, &|_, _| Ok(())).await
 }
 
+/// Whether what hooks have in a checkpoint is acceptable.
+pub(crate) type AcceptsHooks<'a> = dyn Fn(CheckpointId, &[HookState]) -> Result<(), JobError> + Sync + 'a;
+
 /// The same, if what hooks have in the restored checkpoint is acceptable. Asked before the claim: a start that cannot go on
 /// must not stop a run that can.
 pub(crate) async fn begin_attempt_if(
@@ -62,7 +65,7 @@ pub(crate) async fn begin_attempt_if(
     targets: &[OperatorTarget],
     retain: usize,
     nonce: u64,
-    accepts: &(dyn Fn(CheckpointId, &[HookState]) -> Result<(), JobError> + Sync),
+    accepts: &AcceptsHooks<'_>,
 ) -> Result<Begun, JobError> {
     for _ in 0..CLAIM_TRIES_MAX {
         let log = storage.list(&paths::log_folder(job)).await?;
