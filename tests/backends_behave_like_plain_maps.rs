@@ -9,7 +9,7 @@ use backend::BTreeStateBackend;
 use highwater::{FsStateBackend, MemoryStateBackend};
 use highwater_conformance::keyed::{BackendUnderTest, check_against_plain_maps};
 
-/// Contract: B47.
+/// Contract: A6, A9, A15, A30, B47, F128.
 #[test]
 fn every_backend_behaves_like_plain_maps() {
     let folder = tempfile::tempdir().unwrap();

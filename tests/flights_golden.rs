@@ -99,6 +99,51 @@ fn a_killed_job_goes_on_at_another_parallelism() {
     run.assert_golden();
 }
 
+/// The number behind `name=` in the last line of a trace that has it.
+fn last_number(trace: &str, name: &str) -> Option<u64> {
+    let words = trace.split_whitespace().rev();
+    words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok()).next()
+}
+
+/// The files that an attempt has open.
+fn open_files(run: &FlightsRun, attempt: u64) -> Vec<std::path::PathBuf> {
+    let prefix = format!(".part-{attempt:08}-");
+    let is_open = |path: &std::path::PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        name.starts_with(&prefix) && name.ends_with(".inprogress")
+    };
+    // Files come and go meanwhile.
+    let folders = fs::read_dir(run.output()).into_iter().flatten().flatten();
+    let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
+    files.map(|file| file.path()).filter(is_open).collect()
+}
+
+/// Field case: R101.
+#[test]
+fn the_same_checkpoint_is_restored_twice_and_what_is_behind_it_in_the_output_is_not_read() {
+    let run = FlightsRun::of_example("flights");
+    run.kill_after(6, &SLOW);
+    let mut restored = Vec::new();
+    for _ in 0..2 {
+        // It restores, opens files, and completes no checkpoint.
+        let options = ["--throttle", "200", "--interval-ms", "3600000"];
+        let trace = run.kill_when(&options, |trace| {
+            last_number(trace, "attempt").is_some_and(|attempt| open_files(&run, attempt).len() >= 2)
+        });
+        restored.push(last_number(&trace, "checkpoint").unwrap());
+        let open = open_files(&run, last_number(&trace, "attempt").unwrap());
+        assert!(!open.is_empty(), "{trace}");
+        for path in open {
+            let mut file = fs::OpenOptions::new().append(true).open(path).unwrap();
+            file.write_all(&[b'x'; 100]).unwrap();
+        }
+    }
+    assert_eq!(restored[0], restored[1], "both went on from the same checkpoint");
+    let summary = run.finish(&[]);
+    assert!(summary.contains("resumed from checkpoint"), "{summary}");
+    run.assert_golden();
+}
+
 #[test]
 fn shuffled_files_are_golden_when_the_bound_allows_for_them() {
     let run = in_shuffled_files();

@@ -11,11 +11,11 @@ use highwater::{HeapStateBackend, MemoryCheckpointStorage};
 use tempfile::TempDir;
 
 use crate::pace::Pace;
-use crate::support::{assert_counted, count, wait_for_checkpoints};
+use crate::support::{assert_counted, count, wait_for_checkpoints, wait_until};
 
 const NUMBERS: u64 = 300;
-/// What a checkpoint has when nothing is inline: the sums, and that the sink has transactions.
-const OBJECTS: [&str; 2] = ["counter-0", "sink-0.operator"];
+/// What a checkpoint has when nothing is inline: the sums, that the sink has transactions, and where the source is.
+const OBJECTS: [&str; 3] = ["counter-0", "sink-0.operator", "source-0.operator"];
 
 /// What a job logs on the thread that starts it.
 #[derive(Clone, Default)]
@@ -58,6 +58,19 @@ fn run(env: &StreamExecutionEnvironment) {
     assert_counted(&records, NUMBERS);
 }
 
+/// Runs a job until it has read nearly all of its input, and stops it with a checkpoint, which stays.
+fn run_to_a_checkpoint(env: &StreamExecutionEnvironment) {
+    count(env, NUMBERS, Some(Pace::up_to(NUMBERS - 1)), &CollectedRecords::default(), |_| Ok(()));
+    let handle = env.execute_async().unwrap();
+    wait_until("the records are counted", || {
+        let status = handle.status();
+        status.subtasks.iter().any(|it| it.operator.as_str() == "counter" && it.records_in == NUMBERS - 1)
+    });
+    handle.trigger_checkpoint().wait().unwrap();
+    handle.cancel();
+    assert!(matches!(handle.wait(), Err(JobError::Cancelled)));
+}
+
 /// What a start says that refuses the configuration. Nothing may have been done.
 fn refusal(env: &StreamExecutionEnvironment) -> String {
     let records = CollectedRecords::default();
@@ -81,7 +94,9 @@ fn state_files(directory: &str, job: &str) -> Vec<String> {
     let folders = fs::read_dir(Path::new(directory).join(job)).unwrap().map(|entry| entry.unwrap().path());
     let last = folders.filter(|path| is_checkpoint(path)).max().unwrap();
     let names = fs::read_dir(last).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.filter(|name| name != "_metadata").collect()
+    let mut names: Vec<String> = names.filter(|name| name != "_metadata").collect();
+    names.sort_unstable();
+    names
 }
 
 /// Contract: U351.
@@ -188,7 +203,7 @@ fn the_configuration_of_the_job_counts_before_that_of_the_cluster() {
         ("execution.checkpointing.data-inline-threshold", "0"),
     ]));
     env.configure(Configuration::from([("state.checkpoints.dir", &of_job)]));
-    run(&env);
+    run_to_a_checkpoint(&env);
     assert!(!Path::new(&of_cluster).exists());
     assert_eq!(state_files(&of_job, "layered"), OBJECTS, "the threshold is that of the cluster");
 }
@@ -216,18 +231,18 @@ fn what_a_backend_set_by_code_left_open_comes_from_the_cluster_alone() {
 
     let env = unset("from-the-cluster");
     env.set_cluster_configuration(no_inline.clone()).set_state_backend(preset());
-    run(&env);
+    run_to_a_checkpoint(&env);
     assert_eq!(state_files(&directory, "from-the-cluster"), OBJECTS);
 
     let env = unset("not-from-the-job");
     env.configure(no_inline.clone()).set_state_backend(preset());
-    run(&env);
+    run_to_a_checkpoint(&env);
     assert!(state_files(&directory, "not-from-the-job").is_empty());
 
     let env = unset("not-left-open");
     env.set_cluster_configuration(no_inline);
     env.set_state_backend(preset().with_inline_bytes_max(1 << 20).unwrap());
-    run(&env);
+    run_to_a_checkpoint(&env);
     assert!(state_files(&directory, "not-left-open").is_empty());
 
     let env = unset("refused");

@@ -5,7 +5,8 @@ use highwater::prelude::*;
 
 use crate::pace::Pace;
 use crate::support::{
-    assert_counted, assert_counted_by, count, count_by, environment, storage, text, wait_for_checkpoints, wait_until,
+    NEVER, assert_counted, assert_counted_by, count, count_by, environment, storage, take_checkpoints, text,
+    wait_for_checkpoints, wait_until,
 };
 
 const NUMBERS: u64 = 4_000;
@@ -20,10 +21,11 @@ fn up_and_down() {
     let mut last = None;
     for (round, parallelism) in [1, 4, 2, 3].into_iter().enumerate() {
         let env = environment("rescaled", storage.clone());
-        env.set_parallelism(parallelism);
+        env.enable_checkpointing(NEVER).set_parallelism(parallelism);
         count_by(&env, KEYS, NUMBERS, Some(Pace::up_to(NUMBERS / 5)), &records, |_| Ok(()));
         let handle = env.execute_async().unwrap();
-        wait_for_checkpoints(&handle, 3);
+        wait_until("the numbers of this round are read", || handle.status().records_read == NUMBERS / 5);
+        take_checkpoints(&handle, 3);
         let counted = NUMBERS / 5 * (round as u64 + 1);
         wait_until("the numbers of this round are counted", || records.len() as u64 == counted);
         let status = handle.status();

@@ -99,7 +99,7 @@ fn when_an_operator_that_has_ended_gets_a_new_source() {
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert!(matches!(error, JobError::Restore { .. }), "{error:?}");
     assert!(source.contains("operator short-sink has seen the end of its input"), "{source}");
-    assert!(source.contains("source another"), "{source}");
+    assert!(source.contains("operator another"), "{source}");
 }
 
 #[test]

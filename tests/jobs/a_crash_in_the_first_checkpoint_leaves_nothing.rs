@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +14,10 @@ use highwater::state::CheckpointStorage;
 use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
 use tempfile::TempDir;
 
+use crate::killed_process;
 use crate::pace::{Pace, Paced};
 use crate::support::wait_until;
 
-/// Tells the process that is to be killed where to write; the test starts itself anew with it.
-const DIRECTORY: &str = "HIGHWATER_TEST_DIRECTORY";
 const NAME: &str = "a_crash_in_the_first_checkpoint_leaves_nothing::at_the_old_and_at_another_parallelism";
 /// Two partitions, 1..=1000 and 1001..=2000.
 const NUMBERS: u64 = 2_000;
@@ -87,29 +85,12 @@ fn write_two_of_three(directory: &Path) {
     let _ = handle.wait();
 }
 
-/// A process that does not outlive a test that fails.
-struct KilledOnDrop(Child);
-
-impl Drop for KilledOnDrop {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// What a process left that was killed when the state of two of three subtasks was on disk.
 fn crashed() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", NAME]).env(DIRECTORY, folder.path());
-    let mut process = KilledOnDrop(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap());
-    wait_until("the state of two subtasks is on disk", || {
-        assert!(process.0.try_wait().unwrap().is_none(), "the process ended by itself");
+    killed_process::kill_when(NAME, folder.path(), "the state of two subtasks is on disk", || {
         state_files(folder.path()) == ["sums-0", "sums-1"]
     });
-    // SIGKILL on Unix: the process cannot do anything about it.
-    process.0.kill().unwrap();
-    process.0.wait().unwrap();
     folder
 }
 
@@ -131,8 +112,8 @@ fn state_files(directory: &Path) -> Vec<String> {
 /// Contract: T346.
 #[test]
 fn at_the_old_and_at_another_parallelism() {
-    if let Some(directory) = std::env::var_os(DIRECTORY) {
-        return write_two_of_three(Path::new(&directory));
+    if let Some(directory) = killed_process::directory() {
+        return write_two_of_three(&directory);
     }
     for parallelism in [3, 2] {
         let crashed = crashed();

@@ -1,6 +1,7 @@
 //! A storage that fails, or whose content is damaged, is an error that names it: it is never taken for an empty one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use highwater::FileSystemCheckpointStorage;
@@ -55,10 +56,11 @@ fn at_the_start() {
     stopped_job(&storage, &records);
     let committed = records.len();
     for operation in [Operation::List, Operation::Read] {
-        faults.arm(When::next(operation), Fault::FailBefore);
+        faults.arm(When::every(operation), Fault::FailBefore);
         let error = restart(&storage, &records).unwrap_err();
         assert!(matches!(error.cause(), JobError::Storage(_)), "{operation:?}: {error:?}");
         assert_eq!(records.len(), committed, "something was done although the storage failed");
+        faults.clear();
     }
     restart(&storage, &records).unwrap();
     assert_counted(&records, NUMBERS);
@@ -68,6 +70,8 @@ fn at_the_start() {
 #[test]
 fn also_after_retries_and_when_only_a_state_file_cannot_be_read() {
     const RETRIES: u32 = 2;
+    /// How often each attempt asks.
+    const TRIES: u32 = 5;
     let folder = tempfile::tempdir().unwrap();
     let files = FileSystemCheckpointStorage::new(folder.path()).unwrap().with_inline_bytes_max(0).unwrap();
     let faults = Faults::default();
@@ -87,7 +91,7 @@ fn also_after_retries_and_when_only_a_state_file_cannot_be_read() {
         assert!(matches!(error.cause(), JobError::Storage(_)), "{operation:?}: {error:?}");
         let calls = recording.take();
         let tries = calls.iter().filter(|call| call.operation == operation && call.error == Some("Unavailable"));
-        assert_eq!(tries.count() as u32, 1 + RETRIES, "{operation:?}");
+        assert_eq!(tries.count() as u32, (1 + RETRIES) * TRIES, "{operation:?}");
         assert_eq!(records.len(), committed, "something was done although the storage failed");
         faults.clear();
     }
@@ -160,14 +164,23 @@ fn while_checkpoints_are_taken_it_only_costs_checkpoints() {
     let storage: Arc<dyn CheckpointStorage> = Arc::new(FaultyStorage::new(storage(), faults.clone()));
     let records = CollectedRecords::default();
     let env = environment("unlucky", storage);
-    env.set_tolerable_checkpoint_failures(u32::MAX);
+    env.set_tolerable_checkpoint_failures(u32::MAX).set_checkpoint_timeout(Duration::from_secs(1));
     let grants = Grants::new(0);
     count(&env, NUMBERS, Some(Pace::Granted(grants.clone())), &records, |_| Ok(()));
     let handle = env.execute_async().unwrap();
     for fault in [Fault::FailBefore, Fault::FailAfter] {
         for operation in [Operation::Create, Operation::Finish, Operation::CreateIfAbsent, Operation::DeleteFolder] {
-            let completed = handle.status().checkpoints_completed;
-            faults.arm(When::next(operation), fault.clone());
+            let JobStatus { checkpoints_completed: completed, checkpoints_failed: failed, .. } = handle.status();
+            // Once costs nothing: it is tried again, as long as the checkpoint has time. Nor does a finish that has happened: what is
+            // there is what was to be.
+            let costs = matches!((operation, &fault), (Operation::Create, _) | (Operation::Finish, Fault::FailBefore));
+            if costs {
+                faults.arm(When::every(operation), fault.clone());
+                wait_until("a checkpoint has failed", || handle.status().checkpoints_failed > failed);
+                faults.clear();
+            } else {
+                faults.arm(When::next(operation), fault.clone());
+            }
             grants.add(NUMBERS / 10);
             wait_for_checkpoints(&handle, completed + 2);
         }

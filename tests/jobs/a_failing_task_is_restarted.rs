@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
@@ -44,6 +45,22 @@ fn after_an_error() {
 #[test]
 fn after_a_panic() {
     run_with_one_failure(2, || panic!("as planned"));
+}
+
+/// Contract: O274.
+#[test]
+fn from_the_beginning_without_state_when_no_checkpoint_is_complete() {
+    let env = environment("unfinished", storage());
+    env.enable_checkpointing(Duration::from_secs(3_600));
+    let records = CollectedRecords::default();
+    let has_failed = Arc::new(AtomicBool::new(false));
+    count(&env, NUMBERS, None, &records, move |number| {
+        if number == 1_500 && !has_failed.swap(true, Ordering::SeqCst) { Err("as planned".into()) } else { Ok(()) }
+    });
+    let status = env.execute().unwrap().status;
+    assert_eq!((status.restarts, status.restored_from), (1, None));
+    assert_eq!(status.records_read, NUMBERS + status.records_replayed, "all that was read is read again");
+    assert_counted(&records, NUMBERS);
 }
 
 /// Runs a job that counts at least once and fails in the middle.

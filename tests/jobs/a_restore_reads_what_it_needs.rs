@@ -10,7 +10,7 @@ use highwater_conformance::{Operation, RecordedCall, Recording, RecordingStorage
 use pollster::block_on;
 
 use crate::pace::{Pace, Paced};
-use crate::support::{environment, storage, wait_until};
+use crate::support::{NEVER, environment, storage, take_checkpoints, wait_until};
 
 const NUMBERS: u64 = 4_000;
 
@@ -78,11 +78,12 @@ fn the_parts_of_its_own_key_groups_and_no_others() {
     let storage = storage();
     let records = CollectedRecords::default();
     let env = environment("partial-reads", storage.clone());
-    env.set_parallelism(2);
+    env.enable_checkpointing(NEVER).set_parallelism(2);
     describe(&env, Some(Pace::up_to(NUMBERS / 2)), &records);
     let handle = env.execute_async().unwrap();
     let monitor = handle.monitor();
-    wait_until("a quarter of the keys are there", || records.len() as u64 > NUMBERS / 4);
+    wait_until("half of the keys are read", || handle.status().records_read == NUMBERS / 2);
+    take_checkpoints(&handle, 1);
     handle.cancel();
     assert!(handle.wait().is_err());
 

@@ -2,31 +2,65 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use highwater::state::CheckpointId;
 
+use crate::killed_process;
 use crate::pace::Pace;
-use crate::support::{count, files_below, wait_for_checkpoints, wait_until};
+use crate::support::{NEVER, count, files_below, take_checkpoints, wait_until};
 
-/// Runs a job that takes `checkpoints` checkpoints, each when it is asked to, and stops it. All of them are kept.
-fn run(name: &str, directory: &Path, checkpoints: u64) -> JobStatus {
+const NUMBERS: u64 = 1_000;
+
+/// The job that is there first.
+const OLD: &str = "counting";
+/// The one that is started from nothing beside it.
+const FRESH: &str = "counting-anew";
+
+/// The job, whose checkpoints are taken when they are asked for. All of them are kept.
+fn job(name: &str, directory: &Path, pace: Option<Pace>) -> StreamExecutionEnvironment {
     let env = StreamExecutionEnvironment::new(name);
     env.set_state_backend(FsStateBackend::new(directory).unwrap());
-    env.enable_checkpointing(Duration::from_secs(3_600)).set_max_retained_checkpoints(10);
-    count(&env, 1_000, Some(Pace::up_to(100)), &CollectedRecords::default(), |_| Ok(()));
-    let handle = env.execute_async().unwrap();
-    wait_until("a record is read", || handle.status().records_read > 0);
-    for number in 1..=checkpoints {
-        handle.trigger_checkpoint();
-        wait_for_checkpoints(&handle, number);
-    }
+    env.enable_checkpointing(NEVER).set_max_retained_checkpoints(10);
+    count(&env, NUMBERS, pace, &CollectedRecords::default(), |_| Ok(()));
+    env
+}
+
+/// Starts a job that reads so many numbers, takes so many checkpoints behind them, and waits.
+fn start(name: &str, directory: &Path, numbers: u64, checkpoints: u64) -> JobHandle {
+    let handle = job(name, directory, Some(Pace::up_to(numbers))).execute_async().unwrap();
+    wait_until("the numbers are read", || handle.status().records_read == numbers);
+    take_checkpoints(&handle, checkpoints);
+    handle
+}
+
+/// The same, and cancels it.
+fn run(name: &str, directory: &Path, numbers: u64, checkpoints: u64) -> JobStatus {
+    let handle = start(name, directory, numbers, checkpoints);
     let monitor = handle.monitor();
     handle.cancel();
     assert!(matches!(handle.wait(), Err(JobError::Cancelled)));
     monitor.status()
+}
+
+/// The same in a process of its own, which is killed: it starts `test` anew, which has to call [`wait_for_the_kill`].
+fn kill(test: &str, name: &str, directory: &Path, numbers: u64, checkpoints: u64) {
+    let (order, done) = (directory.join("order"), directory.join("done"));
+    std::fs::write(&order, format!("{name} {numbers} {checkpoints}")).unwrap();
+    let test = format!("checkpoint_ids_never_restart::{test}");
+    killed_process::kill_when(&test, directory, "the checkpoints are complete", || done.exists());
+    std::fs::remove_file(order).unwrap();
+    std::fs::remove_file(done).unwrap();
+}
+
+/// What the process does that is killed.
+fn wait_for_the_kill(directory: &Path) {
+    let order = std::fs::read_to_string(directory.join("order")).unwrap();
+    let [name, numbers, checkpoints] = order.split(' ').collect::<Vec<_>>()[..] else { panic!("{order}") };
+    let handle = start(name, directory, numbers.parse().unwrap(), checkpoints.parse().unwrap());
+    std::fs::write(directory.join("done"), "").unwrap();
+    drop(handle.wait());
 }
 
 /// The files of the checkpoints of a job.
@@ -39,51 +73,64 @@ fn checkpoints(directory: &Path, name: &str) -> BTreeMap<PathBuf, Vec<u8>> {
 
 /// Field case: R25.
 #[test]
-fn after_a_restore_from_checkpoint_three_the_next_is_four() {
+fn after_a_kill_and_a_restore_from_checkpoint_three_the_next_is_four() {
+    if let Some(directory) = killed_process::directory() {
+        return wait_for_the_kill(&directory);
+    }
     let folder = tempfile::tempdir().unwrap();
-    let status = run("counting", folder.path(), 3);
-    assert_eq!(status.last_checkpoint, Some(CheckpointId(3)));
-    let first = checkpoints(folder.path(), "counting");
+    kill("after_a_kill_and_a_restore_from_checkpoint_three_the_next_is_four", OLD, folder.path(), 100, 3);
+    let first = checkpoints(folder.path(), OLD);
     assert_eq!(first.len(), 3, "three checkpoints with their metadata: {:?}", first.keys());
 
-    let status = run("counting", folder.path(), 1);
+    let status = run(OLD, folder.path(), 100, 1);
     assert_eq!((status.restored_from, status.last_checkpoint), (Some(CheckpointId(3)), Some(CheckpointId(4))));
-    let second = checkpoints(folder.path(), "counting");
+    let second = checkpoints(folder.path(), OLD);
     assert!(first.iter().all(|(path, content)| second.get(path) == Some(content)), "an old checkpoint was changed");
     assert_eq!(second.len(), 4);
 }
 
+/// Both jobs have a checkpoint 2. How much there was left to read says whose was restored.
+///
 /// Field case: R25.
 #[test]
-fn a_fresh_start_under_another_name_leaves_the_old_checkpoints_and_is_restored_from_its_own() {
+fn a_fresh_start_that_is_killed_goes_on_from_its_own_newest_checkpoint_and_leaves_the_old_ones() {
+    if let Some(directory) = killed_process::directory() {
+        return wait_for_the_kill(&directory);
+    }
+    let this = "a_fresh_start_that_is_killed_goes_on_from_its_own_newest_checkpoint_and_leaves_the_old_ones";
     let folder = tempfile::tempdir().unwrap();
-    run("counting", folder.path(), 3);
-    let old = checkpoints(folder.path(), "counting");
+    kill(this, OLD, folder.path(), 100, 3);
+    let old = files_below(&folder.path().join(OLD));
+    assert_eq!(checkpoints(folder.path(), OLD).len(), 3);
 
-    let status = run("counting-anew", folder.path(), 2);
-    assert_eq!((status.restored_from, status.last_checkpoint), (None, Some(CheckpointId(2))));
-    let status = run("counting-anew", folder.path(), 1);
-    assert_eq!((status.restored_from, status.last_checkpoint), (Some(CheckpointId(2)), Some(CheckpointId(3))));
-    assert!(checkpoints(folder.path(), "counting") == old, "the checkpoints of the first job were touched");
+    kill(this, FRESH, folder.path(), 300, 2);
+    assert_eq!(checkpoints(folder.path(), FRESH).len(), 2);
+    assert!(files_below(&folder.path().join(OLD)) == old, "a file of the first job was touched");
+
+    let restored = job(FRESH, folder.path(), None).execute().unwrap();
+    assert_eq!(restored.status.restored_from, Some(CheckpointId(2)));
+    assert_eq!(restored.status.records_read, NUMBERS - 300);
+    assert!(files_below(&folder.path().join(OLD)) == old, "a file of the first job was touched");
+
+    let restored = job(OLD, folder.path(), None).execute().unwrap();
+    assert_eq!(restored.status.restored_from, Some(CheckpointId(3)));
+    assert_eq!(restored.status.records_read, NUMBERS - 100);
 }
 
 /// Field case: R25.
 #[test]
 fn a_log_that_was_removed_to_start_afresh_is_refused_and_a_removed_folder_is_not() {
     let folder = tempfile::tempdir().unwrap();
-    run("counting", folder.path(), 3);
-    let old = checkpoints(folder.path(), "counting");
+    run(OLD, folder.path(), 100, 3);
+    let old = checkpoints(folder.path(), OLD);
     std::fs::remove_dir_all(folder.path().join("counting/log")).unwrap();
 
-    let env = StreamExecutionEnvironment::new("counting");
-    env.set_state_backend(FsStateBackend::new(folder.path()).unwrap());
-    count(&env, 10, None, &CollectedRecords::default(), |_| Ok(()));
-    let error = env.execute().unwrap_err();
+    let error = job(OLD, folder.path(), None).execute().unwrap_err();
     assert!(matches!(error, JobError::Log(_)), "{error:?}");
     assert!(format!("{error:?}").contains("remove the folder to start from nothing"), "{error:?}");
-    assert!(checkpoints(folder.path(), "counting") == old, "checkpoints were touched");
+    assert!(checkpoints(folder.path(), OLD) == old, "checkpoints were touched");
 
-    std::fs::remove_dir_all(folder.path().join("counting")).unwrap();
-    let status = run("counting", folder.path(), 1);
+    std::fs::remove_dir_all(folder.path().join(OLD)).unwrap();
+    let status = run(OLD, folder.path(), 100, 1);
     assert_eq!((status.restored_from, status.last_checkpoint), (None, Some(CheckpointId(1))));
 }

@@ -9,7 +9,7 @@ use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 
 use crate::pace::{Pace, Paced};
-use crate::support::{environment, storage, wait_until};
+use crate::support::{NEVER, environment, storage, take_checkpoints, wait_until};
 
 const NUMBERS: u64 = 6_000;
 const KEYS: u64 = 50;
@@ -109,8 +109,11 @@ fn from_two_to_three_and_from_three_to_one() {
     let storage = storage();
     let records = CollectedRecords::default();
     let (env, _) = describe(&storage, &records, Some(Pace::up_to(NUMBERS / 2)), [2, 3]);
+    env.enable_checkpointing(NEVER);
     let handle = env.execute_async().unwrap();
     let monitor = handle.monitor();
+    wait_until("half of the numbers are read", || handle.status().records_read == NUMBERS / 2);
+    take_checkpoints(&handle, 1);
     wait_until("some rounds of all keys are committed", || records.len() as u64 > KEYS * 10);
     handle.cancel();
     assert!(matches!(handle.wait(), Err(JobError::Cancelled)));

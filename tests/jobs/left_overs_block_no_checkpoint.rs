@@ -8,14 +8,14 @@ use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 
 use crate::pace::Pace;
-use crate::support::{assert_counted, count, wait_for_checkpoints};
+use crate::support::{NEVER, assert_counted, count, take_checkpoints};
 
 const NUMBERS: u64 = 3_000;
 
-fn environment(directory: &Path) -> StreamExecutionEnvironment {
+fn environment(directory: &Path, interval: Duration) -> StreamExecutionEnvironment {
     let env = StreamExecutionEnvironment::new("littered");
     env.set_state_backend(FsStateBackend::new(directory).unwrap().with_inline_bytes_max(0).unwrap());
-    env.enable_checkpointing(Duration::from_millis(10));
+    env.enable_checkpointing(interval);
     env
 }
 
@@ -46,10 +46,10 @@ fn litter(folder: &Path) {
 fn a_job_completes_its_next_checkpoint_among_them() {
     let folder = tempfile::tempdir().unwrap();
     let records = CollectedRecords::default();
-    let env = environment(folder.path());
+    let env = environment(folder.path(), NEVER);
     count(&env, NUMBERS, Some(Pace::up_to(NUMBERS / 2)), &records, |_| Ok(()));
     let handle = env.execute_async().unwrap();
-    wait_for_checkpoints(&handle, 5);
+    take_checkpoints(&handle, 5);
     let monitor = handle.monitor();
     handle.cancel();
     assert!(handle.wait().is_err());
@@ -62,7 +62,7 @@ fn a_job_completes_its_next_checkpoint_among_them() {
     let attempt = monitor.status().attempt.unwrap();
     litter(&job.join(format!("chk-{}-{attempt}", last + 1)));
 
-    let env = environment(folder.path());
+    let env = environment(folder.path(), Duration::from_millis(10));
     count(&env, NUMBERS, None, &records, |_| Ok(()));
     let result = env.execute().unwrap();
     assert_eq!(result.status.restored_from.map(|checkpoint| checkpoint.0), Some(last));

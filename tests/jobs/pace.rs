@@ -134,8 +134,8 @@ impl<R: SourceReader> SourceReader for PacedReader<R> {
         Ok(polled)
     }
 
-    fn snapshot(&self) -> Result<Vec<R::Split>, BoxedError> {
-        self.reader.snapshot()
+    fn snapshot(&mut self, checkpoint: CheckpointId) -> Result<Vec<R::Split>, BoxedError> {
+        self.reader.snapshot(checkpoint)
     }
 
     fn notify_checkpoint_complete(&mut self, checkpoint: CheckpointId) -> Result<(), BoxedError> {
@@ -143,5 +143,9 @@ impl<R: SourceReader> SourceReader for PacedReader<R> {
             grants.add(self.again);
         }
         self.reader.notify_checkpoint_complete(checkpoint)
+    }
+
+    fn notify_checkpoint_aborted(&mut self, checkpoint: CheckpointId) -> Result<(), BoxedError> {
+        self.reader.notify_checkpoint_aborted(checkpoint)
     }
 }

@@ -1,5 +1,7 @@
 //! Actions: everything that the coordinator of one attempt asks its shell to do. One sentence a variant.
 
+use std::collections::BTreeSet;
+
 use highwater_state_api::{CheckpointId, ObjectPath, SubtaskId};
 
 use crate::{CheckpointFailure, CheckpointMetadata, Discard, DiscardId, HookState, LogRecord, RequestId};
@@ -27,14 +29,21 @@ pub enum Action {
         /// When it was triggered, on the wall clock, in milliseconds since the epoch.
         triggered_at_ms: u64,
     },
-    /// Tell the sources to take the checkpoint and to send its barrier; answered by each subtask of the job with
-    /// `Acknowledged` or `Declined`, or not at all.
-    TriggerSources {
+    /// Tell subtasks to take the checkpoint and to send its barrier: the sources, and all others whose upstream tasks have
+    /// finished. Answered by each subtask whose task has not finished with `Acknowledged` or `Declined`, or not at all.
+    TriggerSubtasks {
         /// The checkpoint.
         checkpoint: CheckpointId,
         /// When it was triggered, on the wall clock, in milliseconds since the epoch.
         triggered_at_ms: u64,
-        /// The sources' subtasks.
+        /// Who is told.
+        subtasks: Vec<SubtaskId>,
+        /// The tasks that have finished, by index: nothing is asked of them.
+        finished: BTreeSet<u32>,
+    },
+    /// Let subtasks go whose tasks have finished: nothing is asked of them and nothing is told to them any more.
+    FinishSubtasks {
+        /// Who may go.
         subtasks: Vec<SubtaskId>,
     },
     /// Write the metadata of a checkpoint durably; answered by `MetadataWritten` or `MetadataFailed`.
@@ -74,7 +83,7 @@ pub enum Action {
         /// The checkpoint.
         checkpoint: CheckpointId,
     },
-    /// Tell every subtask that a checkpoint is complete. Only now may effects outside the job happen.
+    /// Tell every subtask that has not been let go that a checkpoint is complete. Only now may effects outside the job happen.
     NotifyComplete {
         /// The checkpoint.
         checkpoint: CheckpointId,

@@ -34,6 +34,12 @@ pub enum AlignerEvent {
         /// The channel.
         channel: usize,
     },
+    /// The coordinator tells this subtask itself to take a checkpoint: everybody upstream has finished, and no barrier of it
+    /// will come in any channel.
+    Triggered {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+    },
     /// The coordinator says that a checkpoint will never complete.
     Aborted {
         /// The checkpoint.
@@ -85,6 +91,8 @@ pub enum AbandonReason {
     Cancelled,
     /// Its barriers were not in line within the timeout.
     TimedOut,
+    /// A channel has ended meanwhile, and checkpoints after the end of tasks are turned off.
+    InputEnded,
     /// More checkpoints were being counted than the bound allows, and this was the oldest.
     Forgotten,
 }
@@ -97,6 +105,7 @@ impl AbandonReason {
             Self::Aborted => None,
             Self::Cancelled => Some(CheckpointFailureReason::DeclinedOnCancellationBarrier.into()),
             Self::TimedOut => Some(CheckpointFailureReason::DeclinedTimeOut.into()),
+            Self::InputEnded => Some(CheckpointFailureReason::DeclinedInputEndOfStream.into()),
             Self::Forgotten => {
                 let message = "more checkpoints were under way than are counted at a time";
                 Some(CheckpointFailure::new(CheckpointFailureReason::DeclinedSubsumed, message))
@@ -129,6 +138,7 @@ pub struct Aligner {
     /// Channels whose barrier of `current` has come, while barriers are being waited for: they are blocked.
     arrived: BTreeSet<usize>,
     aborted: AbortedCheckpoints,
+    checkpoints_after_tasks_finish: bool,
 }
 
 impl Aligner {
@@ -140,7 +150,15 @@ impl Aligner {
             is_aligning: false,
             arrived: BTreeSet::new(),
             aborted: AbortedCheckpoints::default(),
+            checkpoints_after_tasks_finish: true,
         }
+    }
+
+    /// Whether the end of a channel counts as its barrier. If not, it gives up the checkpoint whose barriers are being
+    /// waited for. Default: it does.
+    pub fn with_checkpoints_after_tasks_finish(mut self, enabled: bool) -> Self {
+        self.checkpoints_after_tasks_finish = enabled;
+        self
     }
 
     /// The checkpoint whose barriers are being waited for, if there is one.
@@ -164,10 +182,13 @@ impl Aligner {
             AlignerEvent::Cancelled { checkpoint, .. } => self.cancelled(checkpoint, &mut actions),
             AlignerEvent::ChannelEnded { channel } => {
                 self.ended[channel] = true;
-                if self.is_aligning && (0..self.ended.len()).all(|channel| self.has_arrived(channel)) {
+                if !self.checkpoints_after_tasks_finish {
+                    self.abandon(AbandonReason::InputEnded, &mut actions);
+                } else if self.is_aligning && (0..self.ended.len()).all(|channel| self.has_arrived(channel)) {
                     self.align(&mut actions);
                 }
             }
+            AlignerEvent::Triggered { checkpoint } => self.triggered(checkpoint, &mut actions),
             AlignerEvent::Aborted { checkpoint } => match self.current {
                 Some(current) if checkpoint == current && self.is_aligning => {
                     self.abandon(AbandonReason::Aborted, &mut actions);
@@ -187,18 +208,8 @@ impl Aligner {
 
     fn barrier(&mut self, channel: usize, checkpoint: CheckpointId, actions: &mut Vec<AlignerAction>) {
         assert!(channel < self.ended.len(), "channel {channel} of {}", self.ended.len());
-        if self.current.is_none_or(|current| checkpoint > current) {
-            if self.is_aligning {
-                self.abandon(AbandonReason::Subsumed, actions);
-            }
-            self.current = Some(checkpoint);
-            if self.aborted.take(checkpoint) {
-                actions.push(AlignerAction::Abandon { checkpoint, reason: AbandonReason::Aborted });
-                return;
-            }
-            self.is_aligning = true;
-        } else if self.current != Some(checkpoint) || !self.is_aligning {
-            return; // late: that checkpoint is aligned, abandoned or older
+        if !self.begins_or_goes_on(checkpoint, actions) {
+            return;
         }
         if self.arrived.contains(&channel) {
             return; // duplicate
@@ -210,6 +221,31 @@ impl Aligner {
             self.arrived.insert(channel);
             actions.push(AlignerAction::Block { channel });
         }
+    }
+
+    /// Every channel counts as one whose barrier has come, and none is blocked for it.
+    fn triggered(&mut self, checkpoint: CheckpointId, actions: &mut Vec<AlignerAction>) {
+        if self.begins_or_goes_on(checkpoint, actions) {
+            self.align(actions);
+        }
+    }
+
+    /// Whether barriers of this checkpoint are being waited for, perhaps only from now on.
+    fn begins_or_goes_on(&mut self, checkpoint: CheckpointId, actions: &mut Vec<AlignerAction>) -> bool {
+        if self.current.is_some_and(|current| checkpoint <= current) {
+            // If not: that checkpoint is aligned, abandoned or older.
+            return self.current == Some(checkpoint) && self.is_aligning;
+        }
+        if self.is_aligning {
+            self.abandon(AbandonReason::Subsumed, actions);
+        }
+        self.current = Some(checkpoint);
+        if self.aborted.take(checkpoint) {
+            actions.push(AlignerAction::Abandon { checkpoint, reason: AbandonReason::Aborted });
+            return false;
+        }
+        self.is_aligning = true;
+        true
     }
 
     /// A marker gives up its checkpoint, also one of which no barrier has come: those that come are late.

@@ -6,7 +6,7 @@ const RETRY_MS_MIN: u64 = 100;
 const RETRY_MS_MAX: u64 = 10_000;
 
 /// The wait in milliseconds after `tries` tries have failed: none after no try, then later and later.
-pub(crate) fn wait_ms(tries: u32) -> u64 {
+pub fn wait_ms(tries: u32) -> u64 {
     match tries {
         0 => 0,
         tries => RETRY_MS_MIN.saturating_mul(1 << (tries - 1).min(32)).min(RETRY_MS_MAX),

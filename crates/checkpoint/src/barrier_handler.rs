@@ -40,6 +40,14 @@ impl BarrierHandler {
         }
     }
 
+    /// Whether the end of a channel counts as its barrier, or gives up what is being waited for. Default: it counts.
+    pub fn with_checkpoints_after_tasks_finish(self, enabled: bool) -> Self {
+        match self {
+            Self::Aligner(aligner) => Self::Aligner(aligner.with_checkpoints_after_tasks_finish(enabled)),
+            Self::Tracker(tracker) => Self::Tracker(tracker.with_checkpoints_after_tasks_finish(enabled)),
+        }
+    }
+
     /// Takes what happened and says what is to be done.
     ///
     /// # Panics

@@ -23,11 +23,13 @@ pub struct CoordinatorConfig {
     pub max_concurrent: u32,
     /// How many checkpoints may fail in a row before the attempt fails. `u32::MAX` means any number.
     pub tolerable_failures: u32,
+    /// Whether checkpoints are taken once some subtasks have ended and others have not.
+    pub checkpoints_after_tasks_finish: bool,
     /// How many complete checkpoints are retained; 0 counts as 1.
     pub retain: usize,
     /// Name of the key hash, for the metadata.
     pub key_hash: String,
-    /// The tasks of the job, by their index in the job graph.
+    /// The tasks of the job, by their index in the job graph: one that sends comes before those it sends to.
     pub tasks: Vec<TaskPlan>,
 }
 
@@ -36,9 +38,17 @@ pub struct CoordinatorConfig {
 pub struct TaskPlan {
     /// Number of subtasks.
     pub parallelism: u32,
-    /// Whether the task begins with a source: then its first operator has a split enumerator, and its subtasks are told
-    /// to take checkpoints. All others take them when barriers come.
+    /// Whether the task begins with a source: then its first operator has a split enumerator.
     pub is_source: bool,
+    /// The tasks that send to it, by index. While one of them has not finished, checkpoints come with its barriers;
+    /// otherwise, and so always at a source, the subtasks are told to take them.
+    pub upstream: Vec<u32>,
+    /// The tasks that would be one with this one if they had the same parallelism are a group, and this is the index of its
+    /// first; the task's own if it is alone. They finish together: at another parallelism they may be one task, of which
+    /// nothing must have finished before the rest.
+    pub group: u32,
+    /// The task had finished in the checkpoint that the attempt goes on from: none of its subtasks is there.
+    pub finished: bool,
     /// The operators in chain order.
     pub operators: Vec<OperatorPlan>,
 }
@@ -53,14 +63,10 @@ pub struct OperatorPlan {
 }
 
 impl CoordinatorConfig {
-    /// Every subtask of the job.
+    /// Every subtask that the attempt begins with.
     pub fn subtasks(&self) -> BTreeSet<SubtaskId> {
-        self.subtasks_of(|_| true).collect()
-    }
-
-    /// The subtasks of the sources, in ascending order.
-    pub fn source_subtasks(&self) -> Vec<SubtaskId> {
-        self.subtasks_of(|task| task.is_source).collect()
+        let tasks = (0..).zip(&self.tasks).filter(|(_, task)| !task.finished);
+        tasks.flat_map(|(task, plan)| (0..plan.parallelism).map(move |subtask| SubtaskId { task, subtask })).collect()
     }
 
     /// A subtask as people know it: the uid of its first operator and its index.
@@ -79,10 +85,5 @@ impl CoordinatorConfig {
             0 => named.join(", "),
             others => format!("{} and {others} more", named.join(", ")),
         }
-    }
-
-    fn subtasks_of(&self, wanted: impl Fn(&TaskPlan) -> bool) -> impl Iterator<Item = SubtaskId> {
-        let tasks = (0..).zip(&self.tasks).filter(move |(_, task)| wanted(task));
-        tasks.flat_map(|(index, task)| (0..task.parallelism).map(move |subtask| SubtaskId { task: index, subtask }))
     }
 }

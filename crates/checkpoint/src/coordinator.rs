@@ -1,12 +1,12 @@
 //! The coordinator of one attempt: triggers checkpoints, collects what comes of them, publishes them one after another.
 //!
-//! A checkpoint goes through location, enumerators, hooks, acknowledgements, metadata and publication ([`Phase`]). Until its record is
-//! being appended to the job log it may be aborted; from then on the log alone decides. What answers to nothing that is
-//! pending is dropped in one place, [`Coordinator::discard_stray`].
+//! A checkpoint goes through location, enumerators, hooks, acknowledgements, metadata and publication ([`Phase`]). Until its
+//! record is being appended to the job log it may be aborted; from then on the log alone decides. What answers to nothing
+//! that is pending is dropped in one place, [`Coordinator::discard_stray`].
 
 mod begin;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use highwater_state_api::{Attempt, CheckpointId, JobName, ObjectPath, StateHandle, SubtaskId};
 
@@ -19,6 +19,7 @@ use crate::pending::{Pending, Phase};
 use crate::request::RequestQueue;
 use crate::retention::Retention;
 use crate::settling::Settling;
+use crate::task_progress::TaskProgress;
 use crate::trigger::{Reason, Trigger};
 use crate::{
     Acknowledgement, Action, AttemptFailure, CheckpointFailure, CheckpointFailureReason, CheckpointRequest, Decline,
@@ -34,9 +35,7 @@ pub struct Coordinator {
     config: CoordinatorConfig,
     attempt: Attempt,
     next_checkpoint: CheckpointId,
-    subtasks: BTreeSet<SubtaskId>,
-    running: BTreeSet<SubtaskId>,
-    ended: BTreeSet<SubtaskId>,
+    tasks: TaskProgress,
     trigger: Trigger,
     requests: RequestQueue,
     pending: BTreeMap<CheckpointId, Pending>,
@@ -57,9 +56,7 @@ impl Coordinator {
         Self {
             attempt: start.attempt,
             next_checkpoint: start.first_checkpoint,
-            subtasks: config.subtasks(),
-            running: BTreeSet::new(),
-            ended: BTreeSet::new(),
+            tasks: TaskProgress::new(&config),
             trigger: Trigger::new(&config),
             requests: RequestQueue::default(),
             pending: BTreeMap::new(),
@@ -122,6 +119,11 @@ impl Coordinator {
         actions
     }
 
+    /// Whether every subtask has reported that it runs: what it restored is settled. Stays true.
+    pub fn all_running(&self) -> bool {
+        self.trigger.is_running()
+    }
+
     /// How much that nothing can need any more is not deleted yet.
     pub fn discards_outstanding(&self) -> usize {
         self.cleaner.backlog()
@@ -134,7 +136,8 @@ impl Coordinator {
         }
         let undecided = self.pending.iter().filter(|(checkpoint, _)| !self.log.has_begun(**checkpoint));
         let expiry = undecided.map(|(_, pending)| pending.expires_at_ms).min();
-        let trigger = self.trigger.next_deadline().filter(|_| self.has_room() && !self.is_beginning());
+        let may_trigger = || self.tasks.missing().is_none() && self.has_room() && !self.is_beginning();
+        let trigger = self.trigger.next_deadline().filter(|_| may_trigger());
         let reminder = self.settling.as_ref().and_then(Settling::next_deadline);
         [expiry, trigger, self.log.next_deadline(), reminder, self.cleaner.next_deadline()].into_iter().flatten().min()
     }
@@ -143,8 +146,8 @@ impl Coordinator {
         let now_ms = now.monotonic_ms;
         match event {
             Event::Tick => {}
-            Event::SubtaskRunning { subtask } => self.subtask_running(now_ms, subtask),
-            Event::SubtaskEnded { subtask } => self.subtask_ended(now_ms, subtask),
+            Event::SubtaskRunning { subtask } => self.tasks.running(subtask),
+            Event::SubtaskEnded { subtask } => self.tasks.ended(subtask),
             Event::SubtaskSettled { subtask, checkpoint } => self.subtask_settled(subtask, checkpoint, actions),
             Event::CheckpointRequested { id, request } => self.requested(now_ms, id, request, actions),
             Event::BacklogChanged { is_processing_backlog } => self.trigger.set_backlog(now_ms, is_processing_backlog),
@@ -195,6 +198,12 @@ impl Coordinator {
 
     fn on_time(&mut self, now: Now, actions: &mut Vec<Action>) {
         let now_ms = now.monotonic_ms;
+        if self.tasks.is_running() {
+            self.trigger.running(now_ms);
+        }
+        if self.tasks.has_ended() {
+            self.trigger.ended(now_ms);
+        }
         if let Some(failure) = self.log.unavailable(now_ms) {
             self.end(&CheckpointFailureReason::CoordinatorShutdown.into(), actions);
             actions.push(Action::Fail(failure));
@@ -212,6 +221,11 @@ impl Coordinator {
                 return;
             }
         }
+        // Everybody goes at once when the job is done.
+        if self.settling.is_none() {
+            let subtasks = self.tasks.take_gone(self.pending.values().map(|pending| &pending.plan));
+            actions.extend((!subtasks.is_empty()).then_some(Action::FinishSubtasks { subtasks }));
+        }
         if let Some(checkpoint) = self.settling.as_mut().and_then(|settling| settling.reminder(now_ms)) {
             actions.push(Action::NotifyComplete { checkpoint });
         }
@@ -225,17 +239,11 @@ impl Coordinator {
 
     // --- Triggering ---------------------------------------------------------------------------------------------
 
-    fn subtask_running(&mut self, now_ms: u64, subtask: SubtaskId) {
-        if self.subtasks.contains(&subtask) && self.running.insert(subtask) && self.running == self.subtasks {
-            self.trigger.running(now_ms);
-        }
-    }
-
-    fn subtask_ended(&mut self, now_ms: u64, subtask: SubtaskId) {
-        self.subtask_running(now_ms, subtask); // it ran, even if it had nothing to do
-        if self.subtasks.contains(&subtask) && self.ended.insert(subtask) && self.ended == self.subtasks {
-            self.trigger.ended(now_ms);
-        }
+    /// Why no checkpoint may be triggered now, whoever asks; `None` when one may.
+    fn barred(&self) -> Option<CheckpointFailure> {
+        let ended = self.config.name_of(self.tasks.missing()?);
+        let message = format!("{ended} has ended, and checkpoints after the end of tasks are turned off");
+        Some(CheckpointFailure::new(CheckpointFailureReason::NotAllRequiredTasksRunning, message))
     }
 
     /// Whether another checkpoint may be triggered.
@@ -259,8 +267,9 @@ impl Coordinator {
     /// Why a checkpoint is to be triggered now: the last one when everything has ended, or else what was asked for, or
     /// else what the interval says. A request that may not be carried out any more fails.
     fn due(&mut self, now_ms: u64, actions: &mut Vec<Action>) -> Option<Reason> {
+        let is_barred = self.tasks.missing().is_some();
         if self.trigger.is_final() {
-            return self.trigger.final_due(now_ms).filter(|_| self.has_room());
+            return self.trigger.final_due(now_ms).filter(|_| !is_barred && self.has_room());
         }
         while self.trigger.is_running()
             && let Some(request) = self.requests.next()
@@ -273,7 +282,7 @@ impl Coordinator {
                 break;
             }
         }
-        self.trigger.periodic_due(now_ms).filter(|_| self.has_room())
+        self.trigger.periodic_due(now_ms).filter(|_| !is_barred && self.has_room())
     }
 
     fn requested(&mut self, now_ms: u64, id: RequestId, request: CheckpointRequest, actions: &mut Vec<Action>) {
@@ -286,6 +295,9 @@ impl Coordinator {
 
     /// A tick of the periodic trigger that somebody else makes is bound to the interval's rules.
     fn may_begin(&self, now_ms: u64, request: CheckpointRequest) -> Result<(), CheckpointFailure> {
+        if let Some(failure) = self.barred() {
+            return Err(failure);
+        }
         if !request.periodic {
             return Ok(());
         }
@@ -294,7 +306,7 @@ impl Coordinator {
         }
         if !self.trigger.is_running() {
             let reason = CheckpointFailureReason::NotAllRequiredTasksRunning;
-            return Err(CheckpointFailure::new(reason, self.config.names_of(self.subtasks.difference(&self.running))));
+            return Err(CheckpointFailure::new(reason, self.config.names_of(self.tasks.not_running().iter())));
         }
         match self.trigger.pause_left_ms(now_ms) {
             0 => Ok(()),
@@ -310,8 +322,8 @@ impl Coordinator {
 
     fn acknowledged(&mut self, now: Now, acknowledgement: Acknowledgement, actions: &mut Vec<Action>) {
         let Acknowledgement { job, attempt, checkpoint, subtask, snapshot, .. } = acknowledgement;
-        let is_known = self.is_ours(&job, attempt) && self.subtasks.contains(&subtask);
-        match self.pending.get_mut(&checkpoint).filter(|_| is_known) {
+        let is_known = self.is_ours(&job, attempt) && self.tasks.contains(subtask);
+        match self.pending.get_mut(&checkpoint).filter(|pending| is_known && pending.includes(subtask)) {
             // All subtasks are in: this one, again.
             Some(pending) if matches!(pending.phase, Phase::Metadata | Phase::Publication) => {}
             Some(pending) => {
@@ -327,9 +339,11 @@ impl Coordinator {
 
     fn declined(&mut self, now: Now, decline: Decline, actions: &mut Vec<Action>) {
         let Decline { job, attempt, checkpoint, subtask, failure } = decline;
-        let is_known = self.is_ours(&job, attempt) && self.subtasks.contains(&subtask);
+        let is_known = self.is_ours(&job, attempt) && self.tasks.contains(subtask);
         let is_awaited = |pending: &&Pending| {
-            !matches!(pending.phase, Phase::Metadata | Phase::Publication) && !pending.has_acknowledged(subtask)
+            !matches!(pending.phase, Phase::Metadata | Phase::Publication)
+                && pending.includes(subtask)
+                && !pending.has_acknowledged(subtask)
         };
         if is_known && self.pending.get(&checkpoint).filter(is_awaited).is_some() {
             let who = self.config.name_of(subtask);
@@ -342,7 +356,7 @@ impl Coordinator {
     }
 
     fn finalize_if_complete(&mut self, now: Now, checkpoint: CheckpointId, actions: &mut Vec<Action>) {
-        let Some(pending) = self.pending.get_mut(&checkpoint).filter(|p| p.is_complete(self.subtasks.len())) else {
+        let Some(pending) = self.pending.get_mut(&checkpoint).filter(|pending| pending.is_complete()) else {
             return;
         };
         match pending.metadata(&self.config, self.attempt, checkpoint) {
@@ -404,7 +418,10 @@ impl Coordinator {
         self.trigger.completed(now.monotonic_ms);
         actions.push(Action::NotifyComplete { checkpoint });
         let pending = self.pending.remove(&checkpoint);
-        let is_final = pending.as_ref().is_some_and(|pending| pending.is_final);
+        let settles = pending.as_ref().filter(|pending| pending.is_final).map(|it| it.plan.to_wait_for.clone());
+        if let Some(pending) = &pending {
+            self.tasks.completed(&pending.plan, checkpoint);
+        }
         let requests = pending.into_iter().flat_map(|pending| pending.requests);
         actions.extend(requests.map(|request| Action::RequestCompleted { request, checkpoint }));
         let dropped = self.retention.add(&self.config.job, completed);
@@ -416,12 +433,16 @@ impl Coordinator {
         if !dropped.records.is_empty() {
             actions.push(Action::TruncateLog { sequences: dropped.records });
         }
-        if is_final {
-            self.settling = Some(Settling::new(checkpoint, self.subtasks.clone(), now.monotonic_ms));
+        if let Some(subtasks) = settles {
+            if subtasks.is_empty() {
+                self.log.push(LogRecord::Finished { attempt: self.attempt }, actions);
+            }
+            self.settling = Some(Settling::new(checkpoint, subtasks, now.monotonic_ms));
         }
     }
 
     fn subtask_settled(&mut self, subtask: SubtaskId, checkpoint: CheckpointId, actions: &mut Vec<Action>) {
+        self.tasks.settled(subtask, checkpoint);
         if self.settling.as_mut().is_some_and(|settling| settling.settled(subtask, checkpoint)) {
             self.log.push(LogRecord::Finished { attempt: self.attempt }, actions);
         }

@@ -109,6 +109,12 @@ struct World {
     completed: BTreeSet<CheckpointId>,
     aborted: BTreeSet<CheckpointId>,
     ended: BTreeSet<SubtaskId>,
+    /// The checkpoint that was triggered next after a subtask had ended.
+    ended_before: BTreeMap<SubtaskId, CheckpointId>,
+    /// Whose snapshots the checkpoints consist of.
+    asked: BTreeMap<CheckpointId, BTreeSet<SubtaskId>>,
+    /// Who was let go.
+    gone: BTreeSet<SubtaskId>,
     settled: BTreeMap<SubtaskId, CheckpointId>,
     /// How many requests there were, and how many of them were forced.
     requested: u64,
@@ -142,6 +148,9 @@ impl World {
             completed: BTreeSet::new(),
             aborted: BTreeSet::new(),
             ended: BTreeSet::new(),
+            ended_before: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            gone: BTreeSet::new(),
             settled: BTreeMap::new(),
             requested: 0,
             forced: 0,
@@ -158,6 +167,9 @@ impl World {
 
     fn send(&mut self, event: Event) {
         let is_shutdown = event == Event::Shutdown;
+        if let Event::SubtaskEnded { subtask } = event {
+            self.ended_before.entry(subtask).or_insert(self.last_triggered.next());
+        }
         self.sent.push(event.clone());
         if let Event::LogUnknown { sequence, .. } | Event::LogReadFailed { sequence, .. } = event
             && self.unknown.is_none_or(|(unknown, _)| unknown != sequence)
@@ -199,13 +211,33 @@ impl World {
                 self.tasks.push(Task::Enumerate(checkpoint));
             }
             Action::TriggerHooks { .. } => panic!("there are no hooks"),
-            Action::TriggerSources { checkpoint, subtasks, .. } => {
-                assert_eq!(subtasks, self.config.source_subtasks());
+            Action::TriggerSubtasks { checkpoint, subtasks, .. } => {
+                let sources = self.subtasks_of(0);
+                if subtasks != sources {
+                    assert_eq!(
+                        subtasks,
+                        self.subtasks_of(1),
+                        "who has nobody running ahead is told, all of them and no one else"
+                    );
+                    self.check_finished(&sources);
+                }
                 // Barriers take it to all others.
-                self.tasks.extend(self.config.subtasks().into_iter().map(|one| Task::Snapshot(checkpoint, one)));
+                let asked =
+                    self.subtasks_of(0).into_iter().chain(self.subtasks_of(1)).filter(|one| *one >= subtasks[0]);
+                self.tasks.extend(asked.map(|one| Task::Snapshot(checkpoint, one)));
+            }
+            Action::FinishSubtasks { subtasks } => {
+                self.check_finished(&subtasks);
+                subtasks.into_iter().for_each(|one| assert!(self.gone.insert(one), "let go twice"));
             }
             Action::WriteMetadata { checkpoint, metadata, .. } => {
-                assert_eq!(self.acknowledged[&checkpoint], self.config.subtasks());
+                let finished = metadata.operators.iter().zip(0..).filter(|(operator, _)| operator.finished);
+                let finished: Vec<SubtaskId> = finished.flat_map(|(_, task)| self.subtasks_of(task)).collect();
+                self.check_finished(&finished);
+                let mut asked = self.config.subtasks();
+                asked.retain(|one| !finished.contains(one));
+                assert!(self.acknowledged[&checkpoint].is_superset(&asked));
+                self.asked.insert(checkpoint, asked);
                 assert_eq!((metadata.checkpoint, metadata.attempt, &metadata.job), (checkpoint, ATTEMPT, &job()));
                 self.tasks.push(Task::Write(checkpoint));
             }
@@ -221,9 +253,11 @@ impl World {
                     LogRecord::Finished { .. } => {
                         let last = *self.completed.last().unwrap();
                         let is_settled = |one: &SubtaskId| self.settled.get(one).is_some_and(|id| *id >= last);
-                        assert!(self.config.subtasks().iter().all(is_settled), "effects are missing");
+                        assert!(self.asked[&last].iter().all(is_settled), "effects are missing");
                     }
-                    LogRecord::Claim { .. } => panic!("a coordinator never claims"),
+                    LogRecord::Claim { .. } | LogRecord::Dropped { .. } => {
+                        panic!("a coordinator never writes {record:?}")
+                    }
                 }
                 self.tasks.push(Task::Append(sequence, record));
             }
@@ -293,6 +327,22 @@ impl World {
                 (self.is_over, self.has_given_up) = (true, true);
             }
             Action::Fail(failure @ AttemptFailure::TooManyFailedCheckpoints { .. }) => panic!("{failure}"),
+        }
+    }
+
+    fn subtasks_of(&self, task: u32) -> Vec<SubtaskId> {
+        self.config.subtasks().into_iter().filter(|one| one.task == task).collect()
+    }
+
+    /// They have ended, and have settled a checkpoint that was triggered after that.
+    fn check_finished(&self, subtasks: &[SubtaskId]) {
+        for one in subtasks {
+            let settled = self.settled.get(one).copied();
+            let after = self.ended_before.get(one).copied();
+            assert!(
+                after.is_some() && settled >= after,
+                "{one} has settled {settled:?}, and had ended before {after:?}"
+            );
         }
     }
 
@@ -432,7 +482,8 @@ impl World {
     }
 
     fn settle(&mut self, subtask: SubtaskId) {
-        if let Some(checkpoint) = self.completed.last().copied().filter(|_| self.ended.contains(&subtask)) {
+        let is_there = self.ended.contains(&subtask) && !self.gone.contains(&subtask);
+        if let Some(checkpoint) = self.completed.last().copied().filter(|_| is_there) {
             self.settled.insert(subtask, checkpoint);
             self.send(Event::SubtaskSettled { subtask, checkpoint });
         }
@@ -481,7 +532,7 @@ proptest! {
         }
         world.heal();
         let view = LogView::replay(world.log.into_iter().collect(), retain).unwrap();
-        prop_assert!(view.latest().map(|latest| latest.checkpoint) >= world.completed.last().copied());
+        prop_assert!(view.highest_completed() >= world.completed.last().copied());
     }
 
     #[test]
@@ -506,6 +557,6 @@ proptest! {
         // The world's log is one that a start can read, even if a write has landed long after it was given up.
         let view = LogView::replay(world.log.into_iter().collect(), 1).unwrap();
         prop_assert!(view.is_finished());
-        prop_assert_eq!(view.latest().map(|latest| latest.checkpoint), world.completed.last().copied());
+        prop_assert_eq!(view.highest_completed(), world.completed.last().copied());
     }
 }

@@ -31,11 +31,11 @@ impl FileKind {
         }
     }
 
-    /// The version that is written. It and all before it, from 1 on, are read.
+    /// The newest version. It and all before it, from 1 on, are read.
     pub(crate) const fn version(self) -> u32 {
         match self {
-            Self::LogRecord => 1,
-            Self::Metadata => 2,
+            Self::LogRecord => 2,
+            Self::Metadata => 3,
         }
     }
 
@@ -131,7 +131,13 @@ pub enum FormatError {
     },
 }
 
+/// A file of the newest version.
 pub(crate) fn encode<T: Serialize>(kind: FileKind, value: &T) -> Result<Vec<u8>, FormatError> {
+    encode_as(kind.version(), kind, value)
+}
+
+/// A file of this version, which has to have a place for everything in the value.
+pub(crate) fn encode_as<T: Serialize>(version: u32, kind: FileKind, value: &T) -> Result<Vec<u8>, FormatError> {
     let invalid = |error: bincode::Error| FormatError::Invalid { kind, reason: error.to_string() };
     let length = options(u64::MAX).serialized_size(value).map_err(invalid)?;
     let limit = kind.payload_bytes_max();
@@ -140,7 +146,7 @@ pub(crate) fn encode<T: Serialize>(kind: FileKind, value: &T) -> Result<Vec<u8>,
     }
     let mut file = Vec::with_capacity(HEADER_BYTES + length as usize + CHECKSUM_BYTES);
     file.extend_from_slice(&kind.magic());
-    file.extend_from_slice(&kind.version().to_le_bytes());
+    file.extend_from_slice(&version.to_le_bytes());
     file.extend_from_slice(&length.to_le_bytes());
     options(limit).serialize_into(&mut file, value).map_err(invalid)?;
     let checksum = Checksum::of(&file);

@@ -25,6 +25,7 @@ pub enum Event {
     /// A subtask has ended, and has carried out all effects outside the job that complete checkpoints up to this one
     /// allow: every transaction is known to be committed. Sent after each `NotifyComplete` once the subtask has ended.
     ///
+    /// A task has finished when all its subtasks have settled a checkpoint that was triggered after they had ended.
     /// The job counts as finished, and `LogRecord::Finished` may be appended, only when every subtask has settled the
     /// final checkpoint: a start that finds that record commits nothing any more. A notification may be lost, so
     /// `NotifyComplete` of the final checkpoint is repeated, at a pause, until all have settled.

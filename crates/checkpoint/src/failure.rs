@@ -19,7 +19,8 @@ pub enum CheckpointFailureReason {
     TooManyCheckpointRequests,
     /// A periodic checkpoint was asked for within the minimum pause.
     MinimumTimeBetweenCheckpoints,
-    /// A periodic checkpoint was asked for while a subtask does not run. (Other requests wait until it does.)
+    /// A periodic checkpoint was asked for while a subtask does not run (other requests wait until it does), or any while
+    /// one has ended and checkpoints after the end of tasks are turned off.
     NotAllRequiredTasksRunning,
     /// A savepoint of a job that has blocking exchanges.
     BlockingOutputExist,
@@ -116,7 +117,7 @@ const MEANINGS: [Meaning; 26] = {
         row(DeclinedTimeOut, "CHECKPOINT_DECLINED_TIME_OUT", PENDING, COUNTS, "the barriers were not in line at a subtask within the timeout"),
         later("unaligned checkpoints", row(DeclinedAlignmentLimitExceeded, "CHECKPOINT_DECLINED_ALIGNMENT_LIMIT_EXCEEDED", PENDING, FREE, "more records waited behind barriers than allowed")),
         row(DeclinedOnCancellationBarrier, "CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER", PENDING, FREE, "a subtask further up has given it up"),
-        later("finished tasks", row(DeclinedInputEndOfStream, "CHECKPOINT_DECLINED_INPUT_END_OF_STREAM", PENDING, FREE, "an input ended while its barrier was awaited")),
+        row(DeclinedInputEndOfStream, "CHECKPOINT_DECLINED_INPUT_END_OF_STREAM", PENDING, FREE, "an input ended while its barrier was awaited"),
         row(Declined, "CHECKPOINT_DECLINED", PENDING, COUNTS, "a subtask could not take its snapshot"),
         row(AsyncException, "CHECKPOINT_ASYNC_EXCEPTION", PENDING, COUNTS, "a subtask could not write its snapshot"),
         later("unaligned checkpoints", row(ChannelStateSharedStreamException, "CHANNEL_STATE_SHARED_STREAM_EXCEPTION", PENDING, FREE, "another subtask failed to write to the file of records in flight that it shares")),

@@ -106,6 +106,7 @@ fn metadata() -> CheckpointMetadata {
         operators: vec![OperatorState {
             uid: uid("sum"),
             max_parallelism: MaxParallelism::new(4).unwrap(),
+            finished: false,
             subtasks: vec![snapshot],
             enumerator: None,
         }],
@@ -114,7 +115,7 @@ fn metadata() -> CheckpointMetadata {
 
 fn rich_metadata() -> CheckpointMetadata {
     let splits = operator_state(&[part(READER_SPLITS, Redistribution::Split, &[b"one", b""])]);
-    let source = OperatorSnapshot { operator: Some(splits), finished: true, ..OperatorSnapshot::default() };
+    let source = OperatorSnapshot { operator: Some(splits), ended: true, ..OperatorSnapshot::default() };
     let counter = |subtask, groups: &[u16]| OperatorSnapshot {
         keyed: Some(keyed(subtask, 2, groups)),
         raw_keyed: Some(raw_keyed(keyed(subtask, 2, &groups[..groups.len().min(1)]))),
@@ -131,17 +132,25 @@ fn rich_metadata() -> CheckpointMetadata {
         OperatorState {
             uid: uid("source"),
             max_parallelism: MaxParallelism::new(32_768).unwrap(),
+            finished: false,
             subtasks: vec![source, OperatorSnapshot::default()],
             enumerator: Some(Bytes::from_static(b"rest")),
         },
         OperatorState {
             uid: uid("sum"),
             max_parallelism: MaxParallelism::new(4).unwrap(),
+            finished: false,
             subtasks: vec![counter(0, &[0, 1]), counter(1, &[])],
             enumerator: None,
         },
     ];
     metadata
+}
+
+/// An operator whose task has finished.
+fn finished(of: &str) -> OperatorState {
+    let max_parallelism = MaxParallelism::new(4).unwrap();
+    OperatorState { uid: uid(of), max_parallelism, finished: true, subtasks: Vec::new(), enumerator: None }
 }
 
 #[test]
@@ -187,6 +196,15 @@ fn metadata_of_version_1_is_read_for_ever() {
     assert_eq!(decode_metadata(&encode_metadata(&rich).unwrap()).unwrap(), rich);
 }
 
+/// The example of version 2, and a richer file that the release which wrote it has written.
+#[test]
+fn metadata_of_version_2_is_read_for_ever() {
+    let old = example(include_str!("../../../docs/format/checkpoint-version-2.md"));
+    assert_eq!(decode_metadata(&old).unwrap(), metadata());
+    let rich = decode_metadata(include_bytes!("../fixtures/metadata_version_2.bin")).unwrap();
+    assert_eq!(rich, rich_metadata());
+}
+
 #[test]
 fn hooks_are_a_section_behind_the_operators_and_without_them_there_is_none() {
     let hook = |identifier: &str| HookState { identifier: identifier.to_owned(), state: Bytes::from_static(b"on") };
@@ -217,7 +235,7 @@ fn hooks_are_a_section_behind_the_operators_and_without_them_there_is_none() {
 
 #[test]
 fn a_version_that_was_never_written_is_an_error() {
-    for version in [0, 3] {
+    for version in [0, 4] {
         let error = decode_metadata(&sealed_as(version, b"HWCHKPNT", b"")).unwrap_err();
         assert!(matches!(error, FormatError::UnknownVersion { found, .. } if found == version), "{error}");
     }
@@ -229,12 +247,28 @@ fn what_was_encoded_is_decoded() {
     let claim = LogRecord::Claim { nonce: u64::MAX, first_checkpoint: CheckpointId(u64::MAX) };
     let inline = StateHandle::Inline(Bytes::from_static(b"metadata"));
     let small = LogRecord::Completed { attempt: Attempt(0), checkpoint: CheckpointId(0), metadata: inline };
-    for record in [claim, small, record(), LogRecord::Finished { attempt: Attempt(3) }] {
+    let dropped = |newest| LogRecord::Dropped { attempt: Attempt(3), newest };
+    let [none, some] = [dropped(None), dropped(Some(CheckpointId(7)))];
+    for record in [claim, small, record(), LogRecord::Finished { attempt: Attempt(3) }, none, some] {
         assert_eq!(decode_log_record(&encode_log_record(&record).unwrap()).unwrap(), record);
     }
-    for metadata in [metadata(), rich_metadata()] {
+    let mut partly_finished = rich_metadata();
+    partly_finished.operators[0] = finished("source");
+    for metadata in [metadata(), rich_metadata(), partly_finished] {
         assert_eq!(decode_metadata(&encode_metadata(&metadata).unwrap()).unwrap(), metadata);
     }
+}
+
+#[test]
+fn what_version_1_of_the_log_has_no_place_for_is_not_read_as_version_1() {
+    let dropped = LogRecord::Dropped { attempt: Attempt(3), newest: None };
+    let encoded = encode_log_record(&dropped).unwrap();
+    assert_eq!((encoded.len(), encoded[8]), (41, 2), "version 2");
+    assert_eq!(encode_log_record(&record()).unwrap()[8], 1, "what an earlier release can read is written as before");
+    let payload = &encoded[20..33];
+    assert_eq!(decode_log_record(&sealed_as(2, b"HWJOBLOG", payload)).unwrap(), dropped);
+    let error = decode_log_record(&sealed_as(1, b"HWJOBLOG", payload)).unwrap_err();
+    assert!(matches!(error, FormatError::Invalid { .. }), "{error}");
 }
 
 #[test]
@@ -267,7 +301,7 @@ fn every_changed_bit_is_an_error() {
 
 /// A file with this payload and a checksum that is right.
 fn sealed(magic: &[u8; 8], payload: &[u8]) -> Vec<u8> {
-    sealed_as(if magic == b"HWCHKPNT" { 2 } else { 1 }, magic, payload)
+    sealed_as(if magic == b"HWCHKPNT" { 3 } else { 1 }, magic, payload)
 }
 
 fn sealed_as(version: u32, magic: &[u8; 8], payload: &[u8]) -> Vec<u8> {
@@ -294,7 +328,7 @@ fn an_error_says_what_was_expected_and_what_was_found() {
         error(&|file| file.truncate(96)),
         error(&|file| file.push(0)),
         error(&|file| file[..4].copy_from_slice(b"\x00ELF")),
-        error(&|file| file[8] = 2),
+        error(&|file| file[8] = 3),
         error(&|file| file[12..20].fill(0xff)),
         error(&|file| file[40] ^= 1),
         decode_metadata(&good).unwrap_err().to_string(),
@@ -366,6 +400,14 @@ fn metadata_that_does_not_fit_together_is_invalid() {
             let parts = &mut raw(metadata).parts;
             parts.push(KeyGroupPart { group: KeyGroup(1), offset: 1, length: 2, ..parts[0] });
         }),
+        error(&|metadata| {
+            let subtasks = metadata.operators[1].subtasks.clone();
+            metadata.operators[1] = OperatorState { subtasks, ..finished("sum") };
+        }),
+        error(&|metadata| {
+            let enumerator = Some(Bytes::from_static(b"rest"));
+            metadata.operators[0] = OperatorState { enumerator, ..finished("source") };
+        }),
         // What one subtask says against what the others say.
         error(&|metadata| parts(metadata)[1].meta.redistribution = Redistribution::Union),
         error(&|metadata| parts(metadata)[2].meta.element = Schema::unit()),
@@ -373,6 +415,26 @@ fn metadata_that_does_not_fit_together_is_invalid() {
         error(&|metadata| table(metadata).value = Schema::unit()),
     ];
     assert_snapshot!(errors.join("\n"));
+}
+
+/// Contract: T344.
+#[test]
+fn a_reference_into_the_storage_is_read_as_it_was_written_and_nothing_else_is_one() {
+    let path = "job/chk-7-1/_metadata";
+    let referring_to = |path: &str| {
+        let mut payload = bincode::serialize(&record()).unwrap();
+        let old = payload.windows(21).position(|window| window == b"job/chk-7-1/_metadata").unwrap();
+        payload[old - 8..old].copy_from_slice(&(path.len() as u64).to_le_bytes());
+        payload.splice(old..old + 21, path.bytes());
+        decode_log_record(&sealed(b"HWJOBLOG", &payload))
+    };
+    assert_eq!(referring_to(path).unwrap(), record());
+    assert!(referring_to("job/chk-8-1/_metadata").is_ok());
+    for path in ["", "/", "/job", "job/", "job//chk", "..", "job/../other", "./job"] {
+        let error = referring_to(path).unwrap_err();
+        assert!(matches!(error, FormatError::Invalid { .. }), "{path:?}: {error}");
+        assert!(error.to_string().ends_with(&format!("{path:?} is no path of an object")), "{error}");
+    }
 }
 
 #[test]

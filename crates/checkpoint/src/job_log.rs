@@ -2,7 +2,7 @@
 //!
 //! Records are defined in `docs/format/job-log.md`. Reading them is the shell's; here is only what follows from them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use highwater_state_api::{Attempt, CheckpointId, JobName, ObjectPath, StateHandle};
 
@@ -55,6 +55,7 @@ pub struct LogView {
     next_sequence: u64,
     claim: Option<Claim>,
     completed: Vec<CompletedCheckpoint>,
+    highest_completed: Option<CheckpointId>,
     obsolete: Vec<u64>,
     finished: bool,
 }
@@ -115,16 +116,19 @@ impl LogView {
     /// Replays the records of a job, in ascending order of number, and keeps the newest `retain` complete checkpoints.
     ///
     /// Numbers may be missing: records of checkpoints that are no longer retained are deleted. Claims never are, so
-    /// that what is left can still be checked.
+    /// that what is left can still be checked. Of a finished job nothing is retained, nor what was dropped.
     pub fn replay(records: Vec<(u64, LogRecord)>, retain: usize) -> Result<Self, LogError> {
         let mut view = Self {
             next_sequence: FIRST_SEQUENCE,
             claim: None,
             completed: Vec::new(),
+            highest_completed: None,
             obsolete: Vec::new(),
             finished: false,
         };
         let mut claims = Claims::default();
+        let mut gone = Vec::new();
+        let mut last_of = BTreeMap::new();
         let mut previous = None;
         for (sequence, record) in records {
             if let Some(previous) = previous.filter(|previous| *previous >= sequence) {
@@ -144,20 +148,28 @@ impl LogView {
                     view.obsolete.extend(claims.confirm(sequence, attempt)?);
                     at_least(sequence, claims.expected(), checkpoint)?;
                     claims.expected = Some(checkpoint.next());
+                    view.highest_completed = Some(checkpoint);
+                    last_of.insert(attempt, sequence);
                     view.completed.push(CompletedCheckpoint { sequence, attempt, checkpoint, metadata });
                 }
                 LogRecord::Finished { attempt } => {
                     view.obsolete.extend(claims.confirm(sequence, attempt)?);
                     view.finished = true;
+                    gone.append(&mut view.completed);
+                }
+                LogRecord::Dropped { attempt, newest } => {
+                    view.obsolete.extend(claims.confirm(sequence, attempt)?);
+                    let kept = view.completed.iter().filter(|one| Some(one.checkpoint) <= newest).count();
+                    gone.extend(view.completed.drain(kept..));
                 }
             }
         }
         view.claim = claims.last();
-        let dropped = view.completed.len().saturating_sub(retain.max(1));
+        let subsumed = view.completed.len().saturating_sub(retain.max(1));
+        gone.extend(view.completed.drain(..subsumed));
         // The last of an attempt stays, see `obsolete_records`.
-        let has_next = |pair: &&[CompletedCheckpoint]| pair[0].attempt == pair[1].attempt;
-        view.obsolete.extend(view.completed.windows(2).take(dropped).filter(has_next).map(|pair| pair[0].sequence));
-        view.completed.drain(..dropped);
+        let has_next = |one: &CompletedCheckpoint| last_of.get(&one.attempt) != Some(&one.sequence);
+        view.obsolete.extend(gone.into_iter().filter(has_next).map(|one| one.sequence));
         let may_go = |sequence: &u64| successor(*sequence).is_some_and(|successor| successor < view.next_sequence);
         view.obsolete.retain(may_go);
         view.obsolete.sort_unstable();
@@ -179,9 +191,14 @@ impl LogView {
         &self.completed
     }
 
-    /// The checkpoint to restore from; `None` when none is complete.
+    /// The checkpoint to restore from; `None` when none is complete, or none is kept.
     pub fn latest(&self) -> Option<&CompletedCheckpoint> {
         self.completed.last()
+    }
+
+    /// The largest id of any checkpoint that was ever complete, be it kept or not.
+    pub fn highest_completed(&self) -> Option<CheckpointId> {
+        self.highest_completed
     }
 
     /// Numbers of records that no start can need any more and that were not deleted yet, because the attempt that should
@@ -260,8 +277,7 @@ fn at_least(sequence: u64, expected: CheckpointId, found: CheckpointId) -> Resul
 /// left, or a checkpoint that the same process has triggered before.
 pub fn claim_record(view: &LogView, highest_seen: Option<CheckpointId>, nonce: u64) -> (CheckpointId, LogRecord) {
     let claimed = view.claim.map(|claim| claim.first_checkpoint);
-    let completed = view.latest().map(|latest| latest.checkpoint);
-    let highest = [claimed, completed, highest_seen].into_iter().flatten().max();
+    let highest = [claimed, view.highest_completed, highest_seen].into_iter().flatten().max();
     let first_checkpoint = highest.map_or(CheckpointId(1), CheckpointId::next);
     (first_checkpoint, LogRecord::Claim { nonce, first_checkpoint })
 }

@@ -19,6 +19,10 @@ fn finish(attempt: u64) -> LogRecord {
     LogRecord::Finished { attempt: Attempt(attempt) }
 }
 
+fn drop_above(attempt: u64, newest: Option<u64>) -> LogRecord {
+    LogRecord::Dropped { attempt: Attempt(attempt), newest: newest.map(CheckpointId) }
+}
+
 fn error(records: Vec<(u64, LogRecord)>) -> LogError {
     LogView::replay(records, 1).unwrap_err()
 }
@@ -74,8 +78,8 @@ fn a_finished_job_is_known_by_its_log() {
     let records = vec![(1, claim(1)), (2, complete(1, 1)), (3, finish(1))];
     let view = LogView::replay(records.clone(), 1).unwrap();
     assert!(view.is_finished());
-    assert_eq!(view.latest(), Some(&completed(2, 1, 1)));
-    for record in [claim(2), complete(1, 2), finish(1)] {
+    assert_eq!(view.latest(), None, "nothing will be restored any more");
+    for record in [claim(2), complete(1, 2), finish(1), drop_above(1, None)] {
         let mut records = records.clone();
         records.push((4, record));
         assert_eq!(error(records), LogError::AfterFinished { sequence: 4 });
@@ -97,6 +101,9 @@ fn records_that_the_protocol_cannot_have_written_are_refused() {
         error(vec![(1, claim(5)), (2, complete(1, 4))]),
         error(vec![(1, claim(1)), (2, complete(1, 3)), (3, claim(3))]),
         error(vec![(1, claim(5)), (2, claim(4))]),
+        error(vec![(1, drop_above(1, None))]),
+        error(vec![(1, claim(1)), (2, claim(2)), (3, complete(2, 2)), (4, drop_above(1, None))]),
+        error(vec![(1, claim(1)), (2, complete(1, 3)), (3, drop_above(1, None)), (4, claim(3))]),
         error(vec![(u64::MAX, claim(1))]),
     ];
     assert_snapshot!(errors.map(|error| error.to_string()).join("\n"));
@@ -167,4 +174,54 @@ fn a_claim_that_fell_into_the_hole_of_a_deleted_record_is_void() {
     // From then on attempt 1 is fenced.
     records.push((73, complete(1, 71)));
     assert!(matches!(LogView::replay(records, 1), Err(LogError::OtherAttempt { sequence: 73, .. })));
+}
+
+fn kept(records: &[(u64, LogRecord)]) -> Vec<u64> {
+    let view = LogView::replay(records.to_vec(), 9).unwrap();
+    view.completed().iter().map(|one| one.checkpoint.0).collect()
+}
+
+/// Contract: M244, M247.
+#[test]
+fn after_its_checkpoints_were_dropped_a_job_begins_from_nothing_and_ids_go_on() {
+    let mut records = vec![(1, claim(1)), (2, complete(1, 1)), (3, complete(1, 7)), (4, drop_above(1, None))];
+    let view = LogView::replay(records.clone(), 9).unwrap();
+    assert_eq!((view.latest(), view.is_finished(), view.next_sequence()), (None, false, 5));
+    let (first, record) = claim_record(&view, None, 42);
+    assert_eq!((first, record), (CheckpointId(8), claim(8)));
+    assert_eq!(view.start(first).retained, []);
+    // What comes after is as it always is.
+    records.extend([(5, claim(8)), (6, complete(5, 8)), (7, complete(5, 9))]);
+    assert_eq!(kept(&records), [8, 9]);
+    // Attempt 1 is fenced from the next attempt on, whatever it last wrote.
+    records.push((8, drop_above(1, None)));
+    assert!(matches!(LogView::replay(records, 9), Err(LogError::OtherAttempt { sequence: 8, .. })));
+}
+
+/// Contract: M246.
+#[test]
+fn an_attempt_that_fell_back_has_dropped_what_is_newer() {
+    let mut records = vec![(1, claim(1)), (2, complete(1, 1)), (3, complete(1, 2)), (4, complete(1, 3)), (5, claim(4))];
+    records.push((6, drop_above(5, Some(2))));
+    assert_eq!(kept(&records), [1, 2]);
+    assert_eq!(claim_record(&LogView::replay(records.clone(), 9).unwrap(), None, 0).0, CheckpointId(5));
+    records.push((7, complete(5, 5)));
+    assert_eq!(kept(&records), [1, 2, 5]);
+}
+
+#[test]
+fn the_record_that_drops_checkpoints_stays_and_theirs_go_when_they_may() {
+    let mut records = vec![(1, claim(1)), (2, complete(1, 1)), (3, complete(1, 2)), (4, drop_above(1, None))];
+    records.extend([(5, claim(3)), (64, complete(5, 3))]);
+    let view = LogView::replay(records, 1).unwrap();
+    // Not 3: it is the last of its attempt. Without 4 it would count again.
+    assert_eq!(view.obsolete_records(), [2]);
+}
+
+#[test]
+fn a_claim_in_a_hole_is_void_also_when_the_record_behind_it_drops_checkpoints() {
+    let records = vec![(1, claim(1)), (6, claim(6)), (64, complete(1, 63)), (70, drop_above(1, None))];
+    let view = LogView::replay(records, 1).unwrap();
+    assert_eq!((view.claim().unwrap().attempt, view.latest()), (Attempt(1), None));
+    assert!(view.obsolete_records().contains(&6));
 }

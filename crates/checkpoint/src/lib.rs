@@ -31,6 +31,7 @@ mod log_numbers;
 mod log_writer;
 mod metadata;
 mod metadata_v1;
+mod metadata_v2;
 mod metrics;
 mod operator_shares;
 pub mod paths;
@@ -42,12 +43,14 @@ mod retention;
 mod settling;
 mod stats;
 mod subtask_checkpoints;
+mod task_progress;
 mod tracker;
 mod trigger;
 mod vocabulary;
 
 pub use action::{Action, AttemptFailure};
 pub use aligner::{AbandonReason, Aligner, AlignerAction, AlignerEvent};
+pub use backoff::wait_ms as retry_wait_ms;
 pub use barrier_handler::{BarrierHandler, CheckpointingMode};
 pub use cleaner::{Discard, DiscardId};
 pub use commit_ledger::{COMMIT_TRIES_MAX, CommitFailure, CommitLedger, TransactionId, TransactionState};
@@ -63,7 +66,8 @@ pub use metadata::{decode_metadata, decode_metadata_with_hooks, encode_metadata,
 pub use metrics::CheckpointMetrics;
 pub use operator_shares::{OperatorStatePiece, OperatorStateShare};
 pub use redistribute::{
-    Assignment, OperatorTarget, RedistributeError, RestoredOperator, RestoredSource, RestoredSubtask, redistribute,
+    Assignment, HaveEnded, OperatorTarget, RedistributeError, RestoredOperator, RestoredSource, RestoredSubtask,
+    redistribute,
 };
 pub use request::{CheckpointRequest, RequestId};
 pub use restart::{
@@ -88,6 +92,10 @@ mod coordinator_property_test;
 #[cfg(test)]
 mod coordinator_test;
 #[cfg(test)]
+mod finished_inputs_test;
+#[cfg(test)]
+mod finished_tasks_test;
+#[cfg(test)]
 mod format_test;
 #[cfg(test)]
 mod job_log_test;
@@ -97,6 +105,8 @@ mod reasons_test;
 mod redistribute_test;
 #[cfg(test)]
 mod requests_test;
+#[cfg(test)]
+mod retention_test;
 #[cfg(test)]
 mod script_test;
 #[cfg(test)]

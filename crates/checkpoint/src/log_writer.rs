@@ -204,6 +204,6 @@ impl InFlight {
 fn completes(record: &LogRecord) -> Option<CheckpointId> {
     match record {
         LogRecord::Completed { checkpoint, .. } => Some(*checkpoint),
-        LogRecord::Claim { .. } | LogRecord::Finished { .. } => None,
+        LogRecord::Claim { .. } | LogRecord::Finished { .. } | LogRecord::Dropped { .. } => None,
     }
 }

@@ -10,6 +10,7 @@ use highwater_state_api::{KeyGroupPart, KeyGroupRange, MaxParallelism, OperatorS
 use crate::envelope::{self, FileKind, FormatError};
 use crate::log_format::check_handle;
 use crate::metadata_v1::MetadataV1;
+use crate::metadata_v2::MetadataV2;
 use crate::operator_shares::OldStates;
 use crate::{CheckpointMetadata, HookState, OperatorState};
 
@@ -39,6 +40,7 @@ pub fn decode_metadata_with_hooks(file: &[u8]) -> Result<(CheckpointMetadata, Ve
     let envelope = envelope::open(FileKind::Metadata, file)?;
     let (metadata, hooks) = match envelope.version {
         1 => (envelope.payload::<MetadataV1>()?.into(), None),
+        2 => (envelope.payload::<MetadataV2>()?.into(), None),
         _ => envelope.payload_and_section()?,
     };
     check(&metadata)?;
@@ -77,6 +79,10 @@ fn check(metadata: &CheckpointMetadata) -> Result<(), FormatError> {
 fn check_operator(operator: &OperatorState) -> Result<(), String> {
     let parallelism = u32::try_from(operator.subtasks.len()).map_err(|error| error.to_string())?;
     let groups = MaxParallelism::new(operator.max_parallelism.get()).map_err(|error| error.to_string())?;
+    if operator.finished {
+        let has_nothing = parallelism == 0 && operator.enumerator.is_none();
+        return if has_nothing { Ok(()) } else { Err("it is finished and has subtasks or an enumerator".to_owned()) };
+    }
     groups.check(parallelism).map_err(|error| error.to_string())?;
     for (index, snapshot) in (0..).zip(&operator.subtasks) {
         let subtask = |reason| format!("subtask {index} of {parallelism}: {reason}");

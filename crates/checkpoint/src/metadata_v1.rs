@@ -85,7 +85,8 @@ impl From<MetadataV1> for CheckpointMetadata {
 impl From<OperatorV1> for OperatorState {
     fn from(operator: OperatorV1) -> Self {
         let OperatorV1 { uid, max_parallelism, subtasks, enumerator } = operator;
-        Self { uid, max_parallelism, subtasks: subtasks.into_iter().map(OperatorSnapshot::from).collect(), enumerator }
+        let subtasks = subtasks.into_iter().map(OperatorSnapshot::from).collect();
+        Self { uid, max_parallelism, finished: false, subtasks, enumerator }
     }
 }
 
@@ -93,7 +94,7 @@ impl From<SnapshotV1> for OperatorSnapshot {
     fn from(snapshot: SnapshotV1) -> Self {
         let SnapshotV1 { keyed, lists, watermark, finished } = snapshot;
         let operator = (!lists.is_empty()).then(|| operator_state(lists));
-        Self { keyed: keyed.map(KeyedStateHandle::from), raw_keyed: None, operator, watermark, finished }
+        Self { keyed: keyed.map(KeyedStateHandle::from), raw_keyed: None, operator, watermark, ended: finished }
     }
 }
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use highwater_state_api::{Attempt, CheckpointId, ObjectPath, OperatorUid, SubtaskId};
 
 use crate::config::{CoordinatorConfig, TaskPlan};
+use crate::task_progress::CheckpointPlan;
 use crate::{
     CheckpointMetadata, EnumeratorState, HookState, OperatorSnapshot, OperatorState, RequestId, SubtaskSnapshot, paths,
 };
@@ -38,6 +39,8 @@ impl Phase {
 #[derive(Debug, Clone)]
 pub(crate) struct Pending {
     pub(crate) phase: Phase,
+    /// What it asks of whom.
+    pub(crate) plan: CheckpointPlan,
     /// Every subtask had ended when it was triggered.
     pub(crate) is_final: bool,
     /// Who asked for it and waits.
@@ -53,9 +56,16 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    pub(crate) fn new(is_final: bool, requests: Vec<RequestId>, triggered_at_ms: u64, expires_at_ms: u64) -> Self {
+    pub(crate) fn new(
+        plan: CheckpointPlan,
+        is_final: bool,
+        requests: Vec<RequestId>,
+        triggered_at_ms: u64,
+        expires_at_ms: u64,
+    ) -> Self {
         Self {
             phase: Phase::Location,
+            plan,
             is_final,
             requests,
             triggered_at_ms,
@@ -75,6 +85,11 @@ impl Pending {
         self.snapshots.entry(subtask).or_insert(snapshot);
     }
 
+    /// Whether it waits for the subtask, or has its snapshot.
+    pub(crate) fn includes(&self, subtask: SubtaskId) -> bool {
+        self.plan.to_wait_for.contains(&subtask)
+    }
+
     pub(crate) fn has_acknowledged(&self, subtask: SubtaskId) -> bool {
         self.snapshots.contains_key(&subtask)
     }
@@ -88,7 +103,7 @@ impl Pending {
             Phase::Metadata => "its metadata was not written".to_owned(),
             Phase::Publication => "it waited for the job log".to_owned(),
             Phase::Acknowledgements => {
-                let subtasks = config.subtasks();
+                let subtasks = &self.plan.to_wait_for;
                 let late = || subtasks.iter().filter(|subtask| !self.has_acknowledged(**subtask));
                 let names = config.names_of(late());
                 format!("{} of {} subtasks were late: {names}", late().count(), subtasks.len())
@@ -96,9 +111,9 @@ impl Pending {
         }
     }
 
-    /// Whether everything has arrived; `subtasks` is how many the job has, none but these acknowledge.
-    pub(crate) fn is_complete(&self, subtasks: usize) -> bool {
-        self.phase == Phase::Acknowledgements && self.snapshots.len() == subtasks
+    /// Whether everything has arrived.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.phase == Phase::Acknowledgements && self.snapshots.len() == self.plan.to_wait_for.len()
     }
 
     /// Whether state in this object belongs to the checkpoint, as far as can be told: once the metadata is made, anything
@@ -122,13 +137,19 @@ impl Pending {
     ) -> Result<CheckpointMetadata, String> {
         let mut operators = Vec::new();
         for (index, task) in (0..).zip(&config.tasks) {
-            let first = operators.len();
+            let (first, finished) = (operators.len(), self.plan.finished.contains(&index));
             operators.extend(task.operators.iter().map(|operator| OperatorState {
                 uid: operator.uid.clone(),
                 max_parallelism: operator.max_parallelism,
-                subtasks: Vec::with_capacity(task.parallelism as usize),
+                finished,
+                subtasks: Vec::new(),
                 enumerator: None,
             }));
+            if finished {
+                // It is still there as long as a checkpoint is pending that waits for its readers.
+                task.operators.first().and_then(|source| self.enumerators.remove(&source.uid));
+                continue;
+            }
             for subtask in 0..task.parallelism {
                 let subtask = SubtaskId { task: index, subtask };
                 for (operator, snapshot) in operators[first..].iter_mut().zip(self.take_chain(subtask, task)?) {

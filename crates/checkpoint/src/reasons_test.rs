@@ -84,6 +84,11 @@ fn stories() -> Vec<Story> {
             "1 of 2 came",
         ),
         declined(DeclinedOnCancellationBarrier, "A source has given it up and says so downstream.", "said upstream"),
+        declined(
+            DeclinedInputEndOfStream,
+            "An input ends before its barrier has come, and checkpoints after the end of tasks are turned off.",
+            "source (0 of 2) has ended",
+        ),
         declined(Declined, "A function cannot write its state.", "counter: the cache is away"),
         declined(AsyncException, "The disk is full.", "disk full"),
         story(

@@ -37,19 +37,50 @@ pub struct Assignment {
     pub operators: BTreeMap<OperatorUid, RestoredOperator>,
 }
 
+/// How many subtasks of an operator had seen the end of their input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HaveEnded {
+    /// None of them.
+    None,
+    /// Some, but not all.
+    Some,
+    /// Every one: the operator has no records left to process.
+    All,
+}
+
+impl HaveEnded {
+    fn of(operator: &OperatorState) -> Self {
+        match operator.subtasks.iter().filter(|snapshot| snapshot.ended).count() {
+            ended if ended == operator.subtasks.len() => Self::All,
+            0 => Self::None,
+            _ => Self::Some,
+        }
+    }
+}
+
 /// What one operator gets back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoredOperator {
     /// Number of key groups, as it was when the checkpoint was taken.
     pub max_parallelism: MaxParallelism,
-    /// Every subtask had seen the end of its input: the operator has nothing left to do.
+    /// How many of its subtasks had seen the end of their input.
+    pub ended: HaveEnded,
+    /// Its task had finished: it is not run again.
     pub finished: bool,
     /// It had state, be it empty.
     pub has_state: bool,
     /// What the source's enumerator gets back, if the operator is a source.
     pub source: Option<RestoredSource>,
-    /// By index, as many as the operator is to have.
+    /// By index, as many as the operator is to have; none when it is finished.
     pub subtasks: Vec<RestoredSubtask>,
+}
+
+impl RestoredOperator {
+    /// An operator that is not run again gets nothing, and may have any number of subtasks by now.
+    fn finished(max_parallelism: MaxParallelism) -> Self {
+        let (ended, subtasks) = (HaveEnded::All, Vec::new());
+        Self { max_parallelism, ended, finished: true, has_state: false, source: None, subtasks }
+    }
 }
 
 /// What the split enumerator of one source gets back.
@@ -177,6 +208,9 @@ fn restore(operator: &OperatorState, target: &OperatorTarget) -> Result<Restored
         return Err(RedistributeError::NotASource { uid: uid.clone() });
     }
     let restored = operator.max_parallelism;
+    if operator.finished {
+        return Ok(RestoredOperator::finished(restored));
+    }
     if let Some(requested) = target.max_parallelism.filter(|requested| *requested != restored) {
         return Err(RedistributeError::MaxParallelismDiffers { uid: uid.clone(), requested, restored });
     }
@@ -205,9 +239,9 @@ fn restore(operator: &OperatorState, target: &OperatorTarget) -> Result<Restored
             }
         })
         .collect();
-    let finished = operator.subtasks.iter().all(|snapshot| snapshot.finished);
     let has_state = operator.enumerator.is_some() || operator.subtasks.iter().any(OperatorSnapshot::has_state);
-    Ok(RestoredOperator { max_parallelism: restored, finished, has_state, source, subtasks })
+    let ended = HaveEnded::of(operator);
+    Ok(RestoredOperator { max_parallelism: restored, ended, finished: false, has_state, source, subtasks })
 }
 
 /// The parts of the old subtasks' keyed state that fall into the range of a new subtask.
@@ -237,7 +271,7 @@ fn within(range: KeyGroupRange, parts: &[KeyGroupPart]) -> Vec<KeyGroupPart> {
 /// A subtask that has finished holds nothing back; one without a watermark holds back everything.
 fn lowest_watermark(operator: &OperatorState) -> Option<i64> {
     let of = |snapshot: &OperatorSnapshot| match snapshot.watermark {
-        None if snapshot.finished => Some(i64::MAX),
+        None if snapshot.ended => Some(i64::MAX),
         watermark => watermark,
     };
     operator.subtasks.iter().map(of).min().flatten()

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 
 use crate::script_test::{job, uid};
 use crate::{
-    CheckpointMetadata, OperatorSnapshot, OperatorState, OperatorStatePiece, OperatorStateShare, OperatorTarget,
-    RedistributeError, RestoredOperator, redistribute,
+    CheckpointMetadata, HaveEnded, OperatorSnapshot, OperatorState, OperatorStatePiece, OperatorStateShare,
+    OperatorTarget, RedistributeError, RestoredOperator, redistribute,
 };
 
 fn groups(groups: u32) -> MaxParallelism {
@@ -36,7 +36,7 @@ fn list(name: &str, redistribution: Redistribution, elements: &[&str]) -> List {
 }
 
 fn operator(name: &str, subtasks: Vec<OperatorSnapshot>) -> OperatorState {
-    OperatorState { uid: uid(name), max_parallelism: groups(128), subtasks, enumerator: None }
+    OperatorState { uid: uid(name), max_parallelism: groups(128), finished: false, subtasks, enumerator: None }
 }
 
 /// A subtask with these states.
@@ -224,7 +224,7 @@ fn of_a_broadcast_state_everyone_gets_one_copy() {
 fn where_a_subtask_has_no_copy_another_is_taken_and_none_are_merged() {
     let map = list("s", Redistribution::Broadcast, &["a", "1", "b", "2"]);
     let some = || lists(std::slice::from_ref(&map));
-    let none = || OperatorSnapshot { finished: true, ..OperatorSnapshot::default() };
+    let none = || OperatorSnapshot { ended: true, ..OperatorSnapshot::default() };
     for (old, parallelism) in [
         (vec![some(), some()], 4),
         (vec![some(), some(), some(), some()], 1),
@@ -399,7 +399,7 @@ fn a_position_is_not_given_to_an_operator_that_is_no_source() {
 #[test]
 fn a_restored_watermark_is_ahead_of_nobodys() {
     let at = |watermark| OperatorSnapshot { watermark, ..OperatorSnapshot::default() };
-    let done = |watermark| OperatorSnapshot { watermark, finished: true, ..OperatorSnapshot::default() };
+    let done = |watermark| OperatorSnapshot { watermark, ended: true, ..OperatorSnapshot::default() };
     let watermark = |subtasks: Vec<OperatorSnapshot>| {
         let restored = restore(operator("op", subtasks), 2);
         assert_eq!(restored.subtasks[0].watermark, restored.subtasks[1].watermark);
@@ -412,11 +412,51 @@ fn a_restored_watermark_is_ahead_of_nobodys() {
 }
 
 #[test]
-fn an_operator_is_finished_only_if_all_of_it_was() {
-    let subtask = |finished| OperatorSnapshot { finished, ..OperatorSnapshot::default() };
+fn an_operator_has_ended_as_far_as_its_subtasks_have() {
+    let subtask = |ended| OperatorSnapshot { ended, ..OperatorSnapshot::default() };
     for parallelism in [1, 2, 3] {
-        assert!(restore(operator("op", vec![subtask(true), subtask(true)]), parallelism).finished);
-        assert!(!restore(operator("op", vec![subtask(true), subtask(false)]), parallelism).finished);
+        for (ended, expected) in
+            [([true, true], HaveEnded::All), ([true, false], HaveEnded::Some), ([false, false], HaveEnded::None)]
+        {
+            let restored = restore(operator("op", ended.map(subtask).to_vec()), parallelism);
+            assert_eq!((restored.ended, restored.finished), (expected, false), "{parallelism}");
+        }
+    }
+}
+
+/// Contract: P290.
+#[test]
+fn a_finished_operator_gets_nothing_whatever_its_numbers_are_now() {
+    let finished = OperatorState { finished: true, ..operator("op", Vec::new()) };
+    for (parallelism, max_parallelism) in [(1, None), (3, None), (500, Some(groups(512)))] {
+        let target = OperatorTarget { max_parallelism, ..target("op", parallelism) };
+        let restored =
+            redistribute(&metadata(vec![finished.clone()]), &[target]).unwrap().operators[&uid("op")].clone();
+        assert!(restored.finished && !restored.has_state, "{restored:?}");
+        assert_eq!((restored.ended, restored.subtasks, restored.source), (HaveEnded::All, Vec::new(), None));
+    }
+    assert!(redistribute(&metadata(vec![finished]), &[]).unwrap().operators.is_empty(), "it may go out of the job");
+}
+
+/// Contract: P291.
+#[test]
+fn what_subtasks_that_have_ended_kept_in_lists_is_there_for_everyone() {
+    let subtask = |ended, elements: [&str; 2]| {
+        let states = [list("all", Redistribution::Union, &elements), list("some", Redistribution::Split, &elements)];
+        OperatorSnapshot { ended, ..lists(&states) }
+    };
+    for parallelism in [1, 2, 3] {
+        let old = vec![subtask(true, ["a", "b"]), subtask(false, ["c", "d"])];
+        let restored = restore(operator("op", old), parallelism);
+        let mut dealt = Vec::new();
+        for subtask in &restored.subtasks {
+            let [union, split] = &subtask.operator[..] else { panic!("{subtask:?}") };
+            assert_eq!(elements(union), ["a", "b", "c", "d"], "{parallelism}");
+            dealt.extend(elements(split));
+        }
+        assert_eq!(dealt.len(), 4, "{dealt:?}");
+        dealt.sort();
+        assert_eq!(dealt, ["a", "b", "c", "d"], "{parallelism}");
     }
 }
 
@@ -522,9 +562,10 @@ proptest! {
 
 #[test]
 fn nothing_is_restored_under_a_uid_that_only_counts_the_steps() {
-    let finished = OperatorSnapshot { watermark: Some(i64::MAX), finished: true, ..OperatorSnapshot::default() };
-    let metadata = metadata(vec![operator("map-1", vec![finished])]);
+    let ended = OperatorSnapshot { watermark: Some(i64::MAX), ended: true, ..OperatorSnapshot::default() };
+    let metadata = metadata(vec![operator("map-1", vec![ended])]);
     let unstable = OperatorTarget { is_stable: false, ..target("map-1", 1) };
     assert!(redistribute(&metadata, &[unstable]).unwrap().operators.is_empty());
-    assert!(redistribute(&metadata, &[target("map-1", 1)]).unwrap().operators[&uid("map-1")].finished);
+    let restored = redistribute(&metadata, &[target("map-1", 1)]).unwrap();
+    assert_eq!(restored.operators[&uid("map-1")].ended, HaveEnded::All);
 }

@@ -169,7 +169,7 @@ fn a_storage_that_deletes_nothing_for_a_minute_stops_no_checkpoint_and_is_tidied
                     events.push_back(Event::LocationInitialized { checkpoint });
                 }
                 Action::SnapshotEnumerators { checkpoint } => events.push_back(enumerated(checkpoint)),
-                Action::TriggerSources { checkpoint, .. } => {
+                Action::TriggerSubtasks { checkpoint, .. } => {
                     let acknowledge = |one| Event::Acknowledged(acknowledgement(ATTEMPT, checkpoint, one));
                     events.extend(config.subtasks().into_iter().map(acknowledge));
                 }

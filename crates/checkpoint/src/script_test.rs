@@ -32,6 +32,9 @@ pub(crate) fn config() -> CoordinatorConfig {
     let task = |operator: &str, is_source| TaskPlan {
         parallelism: 2,
         is_source,
+        upstream: if is_source { Vec::new() } else { vec![0] },
+        group: u32::from(!is_source),
+        finished: false,
         operators: vec![OperatorPlan { uid: uid(operator), max_parallelism: groups }],
     };
     CoordinatorConfig {
@@ -41,6 +44,7 @@ pub(crate) fn config() -> CoordinatorConfig {
         min_pause_ms: 0,
         max_concurrent: 1,
         tolerable_failures: u32::MAX,
+        checkpoints_after_tasks_finish: true,
         retain: 1,
         key_hash: "a-hash".to_owned(),
         tasks: vec![task("source", true), task("counter", false)],
@@ -240,20 +244,25 @@ pub(crate) fn describe(action: &Action) -> String {
     match action {
         Action::InitializeLocation { folder, .. } => format!("initialize {folder}"),
         Action::SnapshotEnumerators { checkpoint } => format!("snapshot enumerators for {checkpoint}"),
-        Action::TriggerSources { checkpoint, triggered_at_ms, subtasks } => {
+        Action::TriggerSubtasks { checkpoint, triggered_at_ms, subtasks, .. } => {
             let subtasks = subtasks.iter().map(SubtaskId::to_string).collect::<Vec<_>>().join(" ");
             format!("trigger {checkpoint} of {triggered_at_ms} at {subtasks}")
         }
         Action::TriggerHooks { checkpoint, .. } => format!("trigger hooks for {checkpoint}"),
+        Action::FinishSubtasks { subtasks } => {
+            format!("finish {}", subtasks.iter().map(SubtaskId::to_string).collect::<Vec<_>>().join(" "))
+        }
         Action::WriteMetadata { path, metadata, hooks, .. } => {
-            let parallelism =
-                |uid: &str| metadata.operators.iter().find(|o| o.uid.as_str() == uid).map(|o| o.subtasks.len());
-            format!(
-                "write {path}: source × {}, counter × {}{}",
-                parallelism("source").unwrap_or(0),
-                parallelism("counter").unwrap_or(0),
-                hooks.iter().map(|hook| format!(", hook {}", hook.identifier)).collect::<String>()
-            )
+            let operators = metadata.operators.iter().map(|operator| {
+                let subtasks = operator.subtasks.len();
+                if operator.finished {
+                    format!("{} finished", operator.uid)
+                } else {
+                    format!("{} × {subtasks}", operator.uid)
+                }
+            });
+            let hooks = hooks.iter().map(|hook| format!("hook {}", hook.identifier));
+            format!("write {path}: {}", operators.chain(hooks).collect::<Vec<_>>().join(", "))
         }
         Action::AppendLog { sequence, record } => format!("append {sequence}: {}", describe_record(record)),
         Action::ReadLog { sequence } => format!("read {sequence}"),
@@ -283,5 +292,6 @@ fn describe_record(record: &LogRecord) -> String {
             format!("completed {checkpoint} by attempt {attempt}, {metadata}")
         }
         LogRecord::Finished { attempt } => format!("finished by attempt {attempt}"),
+        LogRecord::Dropped { .. } => unreachable!("a coordinator drops nothing"),
     }
 }

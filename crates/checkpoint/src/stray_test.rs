@@ -4,9 +4,7 @@ use highwater_state_api::{Attempt, CheckpointId, JobName, ObjectPath};
 use insta::assert_snapshot;
 
 use crate::script_test::{ATTEMPT, acknowledgement, completed, config, describe, now, object, run, start, subtask};
-use crate::{
-    Acknowledgement, AttemptStart, CheckpointFailureReason, Coordinator, CoordinatorConfig, Decline, Event, paths,
-};
+use crate::{Acknowledgement, AttemptStart, Coordinator, CoordinatorConfig, Event, paths};
 
 fn coordinator() -> Coordinator {
     Coordinator::new(CoordinatorConfig { max_concurrent: 9, timeout_ms: 60_000, ..config() }, start())
@@ -184,25 +182,4 @@ fn a_late_decline_deletes_what_its_subtask_may_have_written_meanwhile() {
     );
     assert_eq!(transcript.matches("discard job/chk-1-5").count(), 2, "{transcript}");
     assert!(!transcript.contains("chk-99"), "{transcript}");
-}
-
-/// Contract: J198.
-#[test]
-fn an_acknowledgement_or_a_decline_that_names_another_job_touches_nothing() {
-    let mut coordinator = Coordinator::new(config(), start());
-    run(&mut coordinator, "@0 running\n@1000 enumerated 1\nack-only 1 0/0");
-    let (checkpoint, subtask) = (CheckpointId(1), subtask(1, 0));
-    let other = JobName::new("other").unwrap();
-    let mut acknowledged = acknowledgement(ATTEMPT, checkpoint, subtask);
-    acknowledged.job = other.clone();
-    let failure = CheckpointFailureReason::Declined.into();
-    let declined = Decline { job: other, attempt: ATTEMPT, checkpoint, subtask, failure };
-    for event in [Event::Acknowledged(acknowledged), Event::Declined(declined)] {
-        assert_eq!(coordinator.on_event(now(1_001), event), []);
-    }
-    assert_eq!(coordinator.pending().collect::<Vec<_>>(), [checkpoint]);
-    // The subtask of this job is still waited for, and can still take part.
-    let rest = run(&mut coordinator, "@1002 ack-only 1 0/1\nack-only 1 1/1\nack-only 1 1/0");
-    assert!(rest.contains("write job/chk-1-5/_metadata"), "{rest}");
-    assert_eq!(rest.matches("write job").count(), 1);
 }

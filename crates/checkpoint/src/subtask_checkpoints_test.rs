@@ -76,3 +76,16 @@ fn a_late_abort_takes_nothing_back() {
     assert_eq!(checkpoints.abort(id(1)), Ended::default());
     assert_eq!(checkpoints.begin(id(2)), Begin::Snapshot);
 }
+
+/// Field case: R37.
+#[test]
+fn what_a_lost_notification_would_have_ended_ends_with_the_next_one_and_once() {
+    let mut checkpoints = SubtaskCheckpoints::new(None);
+    for number in 1..=9 {
+        assert_eq!(checkpoints.begin(id(number)), Begin::Snapshot);
+    }
+    checkpoints.complete(id(3));
+    // Nothing is heard of 4 to 8.
+    assert_eq!(checkpoints.complete(id(9)), Ended { completed: Some(id(9)), aborted: ids(&[4, 5, 6, 7, 8]) });
+    assert_eq!(checkpoints.complete(id(9)), Ended::default());
+}

@@ -34,6 +34,7 @@ pub struct BarrierTracker {
     /// This one and all older ones are taken or given up.
     done: Option<CheckpointId>,
     aborted: AbortedCheckpoints,
+    checkpoints_after_tasks_finish: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -52,12 +53,20 @@ impl BarrierTracker {
             counted: BTreeMap::new(),
             done: None,
             aborted: AbortedCheckpoints::default(),
+            checkpoints_after_tasks_finish: true,
         }
     }
 
     /// Whether some barriers of a checkpoint have come, and it is taken once all have.
     pub fn is_counting(&self, checkpoint: CheckpointId) -> bool {
         self.counted.get(&checkpoint).is_some_and(|counted| !counted.is_aborted)
+    }
+
+    /// Whether the end of a channel counts as its barrier. If not, it gives up all checkpoints whose barriers are being
+    /// waited for. Default: it does.
+    pub fn with_checkpoints_after_tasks_finish(mut self, enabled: bool) -> Self {
+        self.checkpoints_after_tasks_finish = enabled;
+        self
     }
 
     /// Takes what happened and says what is to be done.
@@ -71,9 +80,20 @@ impl BarrierTracker {
             AlignerEvent::Cancelled { checkpoint, .. } => self.cancelled(checkpoint, &mut actions),
             AlignerEvent::ChannelEnded { channel } => {
                 self.ended[channel] = true;
+                if !self.checkpoints_after_tasks_finish {
+                    if let Some(newest) = self.counted.keys().next_back().copied() {
+                        self.give_up(newest, AbandonReason::InputEnded, &mut actions);
+                    }
+                    return actions;
+                }
                 // The newest that waited for this channel alone makes up for all before it.
                 let complete = self.counted.iter().rev().find(|(_, counted)| self.has_all(counted));
                 if let Some(checkpoint) = complete.map(|(checkpoint, _)| *checkpoint) {
+                    self.take(checkpoint, &mut actions);
+                }
+            }
+            AlignerEvent::Triggered { checkpoint } => {
+                if self.begin(checkpoint, &mut actions).is_some() {
                     self.take(checkpoint, &mut actions);
                 }
             }
@@ -104,17 +124,7 @@ impl BarrierTracker {
 
     fn barrier(&mut self, channel: usize, checkpoint: CheckpointId, actions: &mut Vec<AlignerAction>) {
         assert!(channel < self.ended.len(), "channel {channel} of {}", self.ended.len());
-        if self.is_done(checkpoint) {
-            return;
-        }
-        if !self.counted.contains_key(&checkpoint) {
-            let is_aborted = self.aborted.remove(checkpoint);
-            if is_aborted {
-                actions.push(AlignerAction::Abandon { checkpoint, reason: AbandonReason::Aborted });
-            }
-            self.counted.insert(checkpoint, Counted { is_aborted, ..Counted::default() });
-        }
-        let counted = self.counted.entry(checkpoint).or_default();
+        let Some(counted) = self.begin(checkpoint, actions) else { return };
         counted.arrived.insert(channel);
         if self.counted.get(&checkpoint).is_some_and(|counted| self.has_all(counted)) {
             self.take(checkpoint, actions);
@@ -123,6 +133,21 @@ impl BarrierTracker {
         {
             self.give_up(oldest, AbandonReason::Forgotten, actions);
         }
+    }
+
+    /// The count of a checkpoint that is not done, perhaps only from now on.
+    fn begin(&mut self, checkpoint: CheckpointId, actions: &mut Vec<AlignerAction>) -> Option<&mut Counted> {
+        if self.is_done(checkpoint) {
+            return None;
+        }
+        if !self.counted.contains_key(&checkpoint) {
+            let is_aborted = self.aborted.remove(checkpoint);
+            if is_aborted {
+                actions.push(AlignerAction::Abandon { checkpoint, reason: AbandonReason::Aborted });
+            }
+            self.counted.insert(checkpoint, Counted { is_aborted, ..Counted::default() });
+        }
+        self.counted.get_mut(&checkpoint)
     }
 
     fn has_all(&self, counted: &Counted) -> bool {

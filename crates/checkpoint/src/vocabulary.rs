@@ -32,8 +32,8 @@ pub struct OperatorSnapshot {
     pub operator: Option<OperatorStateHandle>,
     /// The event-time watermark of the operator, in milliseconds; `None` when it has not seen one.
     pub watermark: Option<i64>,
-    /// The operator has seen the end of its input and has been finished.
-    pub finished: bool,
+    /// The operator has seen the end of its input.
+    pub ended: bool,
 }
 
 impl OperatorSnapshot {
@@ -97,6 +97,8 @@ pub struct OperatorState {
     pub uid: OperatorUid,
     /// Number of key groups.
     pub max_parallelism: MaxParallelism,
+    /// The operator's task has finished: nothing of it is run again. Then there are neither subtasks nor an enumerator.
+    pub finished: bool,
     /// One entry a subtask, by index: the parallelism is its length.
     pub subtasks: Vec<OperatorSnapshot>,
     /// State of the split enumerator, if the operator is a source.
@@ -127,6 +129,14 @@ pub enum LogRecord {
     Finished {
         /// The attempt that finished it.
         attempt: Attempt,
+    },
+    /// Complete checkpoints before this record are not restored any more, and may be deleted: all of them when the job ended
+    /// and was to keep none, or those that are newer than the one that the attempt fell back to. Never deleted itself.
+    Dropped {
+        /// The attempt that says so.
+        attempt: Attempt,
+        /// The newest checkpoint that is kept; `None` when none is, and the next start begins from nothing.
+        newest: Option<CheckpointId>,
     },
 }
 

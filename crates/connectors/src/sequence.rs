@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::{Bound, RangeBounds};
 
+use highwater_state_api::CheckpointId;
 use highwater_stream_api::{BoxedError, Collector, PollContext, Polled, Source, SourceReader, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -144,7 +145,7 @@ impl SourceReader for SequenceReader {
         Ok(Polled::NeedSplit)
     }
 
-    fn snapshot(&self) -> Result<Vec<SequenceSplit>, BoxedError> {
+    fn snapshot(&mut self, _: CheckpointId) -> Result<Vec<SequenceSplit>, BoxedError> {
         Ok(self.splits.iter().copied().collect())
     }
 }
@@ -209,9 +210,9 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(poll_at(&mut reader, Duration::ZERO, 3, &mut out).unwrap(), Polled::More);
         assert_eq!(out.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 7]);
-        assert_eq!(reader.snapshot().unwrap(), [SequenceSplit { next: 8, last: 9 }]);
+        assert_eq!(reader.snapshot(CheckpointId(1)).unwrap(), [SequenceSplit { next: 8, last: 9 }]);
         assert_eq!(poll_at(&mut reader, Duration::ZERO, 3, &mut out).unwrap(), Polled::NeedSplit);
-        assert_eq!(reader.snapshot().unwrap(), []);
+        assert_eq!(reader.snapshot(CheckpointId(1)).unwrap(), []);
     }
 
     #[test]

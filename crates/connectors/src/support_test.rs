@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use highwater_state_api::{BincodeSerializer, Serializer, State};
+use highwater_state_api::{BincodeSerializer, CheckpointId, Serializer, State};
 use highwater_stream_api::{
     BoxedError, Collector, PollContext, Polled, Source, SourceReader, SplitAssignment, SplitEnumerator, Timestamp,
 };
@@ -68,7 +68,8 @@ where
         let (mut enumerator, mut reader) = (source.create_enumerator().unwrap(), source.create_reader(0).unwrap());
         let mut records = read(&mut enumerator, &mut reader, count, 2).unwrap();
         let enumerator_state = enumerator.snapshot().unwrap();
-        let splits: Vec<S::Split> = reader.snapshot().unwrap().iter().map(through_a_checkpoint).collect();
+        let splits: Vec<S::Split> =
+            reader.snapshot(CheckpointId(1)).unwrap().iter().map(through_a_checkpoint).collect();
 
         let restored = new_source();
         let mut enumerator = restored.restore_enumerator(&enumerator_state).unwrap();

@@ -108,8 +108,12 @@ impl<R: SourceReader> SourceReader for ThrottledReader<R> {
         Ok(polled)
     }
 
-    fn snapshot(&self) -> Result<Vec<R::Split>, BoxedError> {
-        self.reader.snapshot()
+    fn snapshot(&mut self, checkpoint: CheckpointId) -> Result<Vec<R::Split>, BoxedError> {
+        self.reader.snapshot(checkpoint)
+    }
+
+    fn notify_checkpoint_aborted(&mut self, checkpoint: CheckpointId) -> Result<(), BoxedError> {
+        self.reader.notify_checkpoint_aborted(checkpoint)
     }
 
     fn notify_checkpoint_complete(&mut self, checkpoint: CheckpointId) -> Result<(), BoxedError> {

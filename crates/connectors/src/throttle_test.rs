@@ -1,5 +1,6 @@
 //! Tests of the throttle, on a clock that is turned by hand.
 
+use highwater_state_api::CheckpointId;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -120,7 +121,7 @@ fn positions_are_those_of_the_source() {
     let emitted = run(&mut readers, 0, 500)[0] as u64;
     let plain = source.create_enumerator().unwrap();
     assert_eq!(plain.waiting().count(), 1);
-    let position = format!("{:?}", readers[0].snapshot().unwrap());
+    let position = format!("{:?}", readers[0].snapshot(CheckpointId(1)).unwrap());
     assert_eq!(position, format!("[SequenceSplit {{ next: {emitted}, last: 99 }}]"));
     assert!(source.restore_enumerator(&plain.snapshot().unwrap()).is_ok());
 }

@@ -36,7 +36,7 @@ impl Alignments {
         self.timeout = Some(timeout);
     }
 
-    /// A barrier has come in.
+    /// A barrier has come in, or a checkpoint begins here, because nobody upstream is left.
     pub(crate) fn barrier(&mut self, barrier: Barrier, now: Duration) {
         let Barrier { checkpoint, triggered_at_ms } = barrier;
         let new = || Alignment { triggered_at_ms, began: now, bytes: 0, is_open: true };
@@ -63,7 +63,7 @@ impl Alignments {
     /// The barrier of a checkpoint, as it came in.
     pub(crate) fn barrier_of(&self, checkpoint: CheckpointId) -> Barrier {
         let alignment = self.known.get(&checkpoint);
-        let alignment = alignment.expect("a checkpoint is taken only once a barrier of it has come");
+        let alignment = alignment.expect("a checkpoint is taken only once a barrier or a trigger of it has come");
         Barrier { checkpoint, triggered_at_ms: alignment.triggered_at_ms }
     }
 

@@ -1,13 +1,13 @@
 //! One attempt: claims the job, starts its subtasks, drives the coordinator, and takes everything down again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use highwater_checkpoint::{AttemptFailure, AttemptStart, HookState};
-use highwater_state_api::{CheckpointId, MaxParallelism, OperatorUid, RowSettings, SubtaskId};
+use highwater_checkpoint::AttemptFailure;
+use highwater_state_api::{OperatorUid, SubtaskId};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -18,9 +18,11 @@ use crate::driver::{Input, Job};
 use crate::io_pool::{IoPool, PoolExecutor};
 use crate::job::{Owner, RunningSubtask};
 use crate::operator::OperatorContext;
-use crate::prepare::{Contexts, Preparation, Prepared, prepare};
-use crate::restore::{Begun, ClaimedJob, begin_attempt, begin_attempt_if};
+use crate::patience::StartPatience;
+use crate::prepare::{Contexts, Prepared};
+use crate::restore::{ClaimedJob, begin_attempt};
 use crate::shell::Shell;
+use crate::start::{self, Started};
 use crate::subtask::{Step, Subtask};
 use crate::threads::{self, Parker};
 use crate::{JobError, TaskError, failpoint, random};
@@ -45,49 +47,24 @@ pub(crate) enum AttemptEnd {
 }
 
 /// Runs one attempt to its end. An error means that no task was started.
-pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptEnd, JobError> {
-    let targets = job.targets()?;
-    let (storage, retain, ignores_unclaimed) =
-        (&*job.storage, job.checkpoints.retain, job.checkpoints.ignores_unclaimed);
-    let accepts = |checkpoint, states: &[HookState]| job.config.hooks.check(checkpoint, states, ignores_unclaimed);
-    let claimed = match begin_attempt_if(storage, &job.name, &targets, retain, random::nonce(), &accepts).await? {
-        Begun::Finished => return Ok(AttemptEnd::AlreadyFinished),
-        Begun::Claimed(claimed) => *claimed,
+pub(crate) async fn run_attempt(job: &Arc<Job>, owner: &mut Owner) -> Result<AttemptEnd, JobError> {
+    let (claimed, Prepared { finished, enumerators, contexts }) = match start::start(job, owner).await? {
+        Started::Finished => return Ok(AttemptEnd::AlreadyFinished),
+        Started::Cancelled => return Ok(AttemptEnd::Cancelled),
+        Started::Prepared(claimed, prepared) => (claimed, prepared),
     };
-    let restored_from = claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint);
-    {
-        let mut board = job.board.lock();
-        board.status.attempt = Some(claimed.start.attempt);
-        board.status.restored_from = restored_from;
-    }
-    match restored_from {
-        Some(checkpoint) => {
-            tracing::info!(target: "highwater::job", job = %job.name, attempt = %claimed.start.attempt, %checkpoint, "restoring");
-        }
-        None => {
-            tracing::info!(target: "highwater::job", job = %job.name, attempt = %claimed.start.attempt, "starting from nothing");
-        }
-    }
-    let preparation = Preparation {
-        job: &job.name,
-        graph: &job.graph,
-        state_backend: &job.state_backend,
-        storage: &*job.storage,
-        row_settings: RowSettings { cached_rows_max: job.config.cached_rows_max, hash_seed: random::nonce() },
-        now: job.clock.monotonic(),
-    };
-    restore_hooks(job, restored_from, claimed.hooks.clone()).await?;
-    let Prepared { enumerators, contexts } = prepare(&preparation, &claimed).await?;
-    let ClaimedJob { start, max_parallelism, .. } = claimed;
     failpoint::hit(failpoint::DURING_RECOVERY);
 
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
     let pool = IoPool::new(Handle::current(), sender.clone());
-    let running = start_subtasks(job, &start, restored_from, &max_parallelism, contexts, &pool, &sender)?;
+    let running = start_subtasks(job, &claimed, &finished, contexts, &pool, &sender)?;
     drop(sender);
     let lanes = running.lanes.clone();
-    let mut shell = Shell::new(job, start, &max_parallelism, lanes, enumerators, pool.clone(), inputs);
+    let tasks = job.graph.task_plans(&claimed.max_parallelism, &finished);
+    let mut shell = Shell::new(job, claimed.start, tasks, lanes, enumerators, pool.clone(), inputs);
     let end = shell.run(owner).await;
+    // What was not written yet is needed by nobody any more.
+    pool.over.end();
     let stuck = running.stop(job, &mut shell).await;
     if let Some(stuck) = stuck {
         match &end {
@@ -105,25 +82,21 @@ pub(crate) async fn run_attempt(job: &Job, owner: &mut Owner) -> Result<AttemptE
     if tokio::time::timeout(STOP_DEADLINE, pool.idle()).await.is_err() {
         tracing::warn!(target: "highwater::job", job = %job.name, "the storage has not answered before the attempt ended");
     } else if matches!(end, AttemptEnd::Finished) {
-        // Answers that were on their way when the job finished were of checkpoints that had failed. Another start would
-        // delete what they left, and there will be none.
-        let tidied = begin_attempt(&*job.storage, &job.name, &targets, job.checkpoints.retain, random::nonce()).await;
+        // Another start would delete the checkpoints, which nobody needs any more, and what answers that were on their way
+        // when the job finished have left of others; and there will be none.
+        let tidied = begin_attempt(
+            &job.patient_storage(StartPatience::default()),
+            &job.name,
+            &[],
+            job.restore_options(),
+            random::nonce(),
+        )
+        .await;
         if let Err(error) = tidied {
             tracing::warn!(target: "highwater::job", job = %job.name, ?error, "the storage could not be tidied up");
         }
     }
     Ok(end)
-}
-
-/// Tells the hooks where the attempt begins, on a thread that may wait.
-async fn restore_hooks(job: &Job, restored: Option<CheckpointId>, states: Vec<HookState>) -> Result<(), JobError> {
-    let hooks = job.config.hooks.clone();
-    let restore = move || match restored {
-        Some(checkpoint) => hooks.restore(checkpoint, &states),
-        None => hooks.reset(),
-    };
-    let restored = Handle::current().spawn_blocking(restore).await;
-    restored.unwrap_or_else(|error| Err(JobError::Threads(error.to_string())))
 }
 
 /// The subtasks of an attempt, each on its thread.
@@ -134,9 +107,8 @@ struct RunningSubtasks {
 
 fn start_subtasks(
     job: &Job,
-    start: &AttemptStart,
-    restored: Option<CheckpointId>,
-    max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
+    claimed: &ClaimedJob,
+    finished: &BTreeSet<u32>,
     mut contexts: Contexts,
     pool: &IoPool,
     inputs: &mpsc::Sender<Input>,
@@ -144,17 +116,24 @@ fn start_subtasks(
     let parkers: BTreeMap<SubtaskId, Arc<Parker>> = contexts.keys().map(|id| (*id, Arc::default())).collect();
     let environment = AttemptEnvironment {
         job: job.name.clone(),
-        attempt: start.attempt,
-        restored,
+        attempt: claimed.start.attempt,
+        restored: claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint),
         mode: job.checkpoints.mode,
-        max_parallelism,
+        checkpoints_after_tasks_finish: job.checkpoints.after_tasks_finish,
+        finished,
+        max_parallelism: &claimed.max_parallelism,
         channel_bytes_max: CHANNEL_BYTES_MAX,
-        executor: Arc::new(PoolExecutor { pool: pool.clone(), storage: job.storage.clone(), clock: job.clock.clone() }),
+        executor: Arc::new(PoolExecutor {
+            pool: pool.clone(),
+            storage: job.storage.clone(),
+            clock: job.clock.clone(),
+            timeout: job.checkpoints.timeout,
+        }),
         waker: &|id| parkers[&id].waker(),
         reports: &|_| Box::new(ReportSender(inputs.clone())),
     };
     let built = build_subtasks(&job.graph, &environment)?;
-    let mut running = RunningSubtasks { lanes: ControlLanes::new(start.attempt), threads: Vec::new() };
+    let mut running = RunningSubtasks { lanes: ControlLanes::new(claimed.start.attempt), threads: Vec::new() };
     let mut board = Vec::with_capacity(built.len());
     for BuiltSubtask { subtask, control, metrics } in built {
         let id = subtask.id();

@@ -1,6 +1,6 @@
 //! Puts the subtasks of one attempt together: operators, channels, control lanes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -9,7 +9,7 @@ use highwater_state_api::{Attempt, CheckpointId, JobName, MaxParallelism, Operat
 
 use crate::JobError;
 use crate::chain::Chain;
-use crate::channel::{ChannelReceiver, ChannelSender, channel};
+use crate::channel::{ChannelReceiver, ChannelSender, Element, channel};
 use crate::control::{ControlSender, Reports, control_lane};
 use crate::gate::Gate;
 use crate::graph::{EdgePattern, JobGraph};
@@ -28,6 +28,10 @@ pub struct AttemptEnvironment<'a> {
     pub restored: Option<CheckpointId>,
     /// Whether inputs wait for each other's barriers.
     pub mode: CheckpointingMode,
+    /// Whether the end of an input counts as its barrier.
+    pub checkpoints_after_tasks_finish: bool,
+    /// The tasks that have finished, by index: they have no subtasks, and those behind them find their input ended.
+    pub finished: &'a BTreeSet<u32>,
     /// Number of key groups of each operator.
     pub max_parallelism: &'a BTreeMap<OperatorUid, MaxParallelism>,
     /// Bound of each channel in estimated bytes.
@@ -50,13 +54,13 @@ pub struct BuiltSubtask {
     pub metrics: Arc<SubtaskMetrics>,
 }
 
-/// Makes every subtask of `graph`, in order of task and index.
+/// Makes every subtask of `graph` whose task has not finished, in order of task and index.
 pub fn build_subtasks(graph: &JobGraph, environment: &AttemptEnvironment<'_>) -> Result<Vec<BuiltSubtask>, JobError> {
     let mut wiring = Wiring::connect(graph, environment);
     let mut built = Vec::with_capacity(graph.subtasks());
-    for (task, node) in graph.tasks.iter().enumerate() {
+    for (task, node) in (0..).zip(&graph.tasks).filter(|(task, _)| !environment.finished.contains(task)) {
         for subtask in 0..node.parallelism {
-            let id = SubtaskId { task: task as u32, subtask };
+            let id = SubtaskId { task, subtask };
             let mut operators = Vec::with_capacity(node.operators.len());
             for operator in &node.operators {
                 let made = (operator.factory)(subtask);
@@ -72,6 +76,7 @@ pub fn build_subtasks(graph: &JobGraph, environment: &AttemptEnvironment<'_>) ->
                 id,
                 restored: environment.restored,
                 mode: environment.mode,
+                checkpoints_after_tasks_finish: environment.checkpoints_after_tasks_finish,
                 gate: Gate::new(wiring.inputs.remove(&id).unwrap_or_default()),
                 chain: Chain::new(operators),
                 outputs: Outputs::new(wiring.outputs.remove(&id).unwrap_or_default()),
@@ -97,7 +102,9 @@ struct Wiring {
 impl Wiring {
     fn connect(graph: &JobGraph, environment: &AttemptEnvironment<'_>) -> Self {
         let mut wiring = Self::default();
-        for edge in &graph.edges {
+        let has_finished = |task: usize| environment.finished.contains(&(task as u32));
+        // Whoever has finished gets nothing any more.
+        for edge in graph.edges.iter().filter(|edge| !has_finished(edge.to)) {
             let to = &graph.tasks[edge.to];
             let max_parallelism = environment.max_parallelism[&to.operators[0].uid];
             for from in 0..graph.tasks[edge.from].parallelism {
@@ -110,12 +117,19 @@ impl Wiring {
                     .map(|subtask| {
                         let receiver = SubtaskId { task: edge.to as u32, subtask };
                         let wake_receiver = (environment.waker)(receiver);
-                        let wake_sender = (environment.waker)(sender);
+                        let is_gone = has_finished(edge.from);
+                        let wake_sender = if is_gone { Waker::noop().clone() } else { (environment.waker)(sender) };
                         let (send, receive) = channel(environment.channel_bytes_max, wake_receiver, wake_sender);
                         wiring.inputs.entry(receiver).or_default().push(receive);
+                        if is_gone {
+                            send.send(Element::End);
+                        }
                         send
                     })
                     .collect();
+                if has_finished(edge.from) {
+                    continue;
+                }
                 wiring.outputs.entry(sender).or_default().push((edge.output)(channels, max_parallelism));
             }
         }

@@ -39,6 +39,7 @@ mod activity {
     pub(super) const FINISH: &str = "finish";
     pub(super) const PREPARE_SNAPSHOT: &str = "prepare a snapshot";
     pub(super) const SNAPSHOT: &str = "snapshot its state";
+    pub(super) const ALL_RUNNING: &str = "hear that every subtask runs";
     pub(super) const COMPLETE: &str = "hear of a complete checkpoint";
     pub(super) const ABORTED: &str = "hear of an aborted checkpoint";
     pub(super) const SUBSUMED: &str = "hear of a subsumed checkpoint";
@@ -132,6 +133,11 @@ impl Chain {
             operators.push((self.links[index].uid.clone(), frozen));
         }
         Ok(FrozenChain { operators })
+    }
+
+    /// Every subtask of the job runs.
+    pub fn notify_all_running(&mut self) -> Result<(), TaskError> {
+        self.call_all(activity::ALL_RUNNING, |operator| operator.notify_all_running())
     }
 
     /// A checkpoint is complete.

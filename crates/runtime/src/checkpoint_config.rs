@@ -7,7 +7,7 @@ use highwater_state_api::{ConfigError, ConfigNotice, ConfigNotices, ConfigOption
 
 use crate::options::checkpointing::*;
 use crate::plan::JobConfig;
-use crate::{JobError, options};
+use crate::{ExternalizedCheckpointRetention, JobError, options};
 
 /// What code has set; `None` where it has not.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +22,10 @@ pub(crate) struct CheckpointSettings {
     pub(crate) min_pause: Option<Duration>,
     pub(crate) max_concurrent: Option<u32>,
     pub(crate) tolerable_failures: Option<u32>,
+    pub(crate) after_tasks_finish: Option<bool>,
     pub(crate) retain: Option<usize>,
+    pub(crate) externalized_retention: Option<ExternalizedCheckpointRetention>,
+    pub(crate) fall_back: Option<bool>,
 }
 
 /// The numbers that a job runs with. Flink's `CheckpointConfig`.
@@ -40,8 +43,13 @@ pub(crate) struct CheckpointConfig {
     pub(crate) max_concurrent: u32,
     /// `u32::MAX` is any number.
     pub(crate) tolerable_failures: u32,
+    /// Whether there are any once some subtasks have ended and others have not.
+    pub(crate) after_tasks_finish: bool,
     /// At least 1.
     pub(crate) retain: usize,
+    pub(crate) externalized_retention: ExternalizedCheckpointRetention,
+    /// Whether an older checkpoint takes the place of a damaged one.
+    pub(crate) fall_back: bool,
     /// State of hooks that nobody has may be lost.
     pub(crate) ignores_unclaimed: bool,
     /// Of how many checkpoints the statistics are kept.
@@ -103,7 +111,10 @@ pub(crate) fn choose_with(
         min_pause: reader.value(&MIN_PAUSE, set.min_pause)?,
         max_concurrent: reader.value(&MAX_CONCURRENT, set.max_concurrent)?,
         tolerable_failures,
+        after_tasks_finish: reader.value(&AFTER_TASKS_FINISH, set.after_tasks_finish)?,
         retain,
+        externalized_retention: reader.value(&EXTERNALIZED_RETENTION, set.externalized_retention)?,
+        fall_back: reader.value(&FALL_BACK, set.fall_back)?,
         ignores_unclaimed: reader.value(&IGNORE_UNCLAIMED_STATE, None)?,
         history: reader.value(&HISTORY, None)? as usize,
     })
@@ -191,10 +202,20 @@ pub(crate) fn remarks(config: &CheckpointConfig) -> Vec<String> {
             remarks.push("sources read nothing before they have taken part in the first checkpoint".to_owned());
         }
     }
+    if config.fall_back && config.retain == 1 {
+        remarks
+            .push("only one checkpoint is kept: there is no older one to fall back to when it is damaged".to_owned());
+    }
     if config.interval.is_none() {
         remarks.push(
             "there are no periodic checkpoints: after a failure the job begins anew, or goes on from a checkpoint that \
              was asked for"
+                .to_owned(),
+        );
+    }
+    if !config.after_tasks_finish {
+        remarks.push(
+            "once a task has ended there are no checkpoints until all have: a failure meanwhile goes back to before that"
                 .to_owned(),
         );
     }

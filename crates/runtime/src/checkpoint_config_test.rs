@@ -8,7 +8,7 @@ fn configured(settings: &[(&str, &str)]) -> Result<CheckpointConfig, ConfigError
 }
 
 #[test]
-fn the_defaults_are_those_of_flink() {
+fn the_defaults_are_those_of_flink_but_that_checkpoints_outlive_their_job() {
     let defaults = CheckpointConfig {
         interval: None,
         interval_during_backlog: None,
@@ -18,7 +18,10 @@ fn the_defaults_are_those_of_flink() {
         min_pause: Duration::ZERO,
         max_concurrent: 1,
         tolerable_failures: 0,
+        after_tasks_finish: true,
         retain: 1,
+        externalized_retention: ExternalizedCheckpointRetention::RetainOnCancellation,
+        fall_back: false,
         ignores_unclaimed: false,
         history: 10,
     };
@@ -38,7 +41,10 @@ fn every_option_is_read() {
         ("execution.checkpointing.min-pause", "500"),
         ("execution.checkpointing.max-concurrent-checkpoints", "3"),
         ("execution.checkpointing.tolerable-failed-checkpoints", "2147483647"),
+        ("execution.checkpointing.checkpoints-after-tasks-finish", "false"),
         ("execution.checkpointing.num-retained", "4"),
+        ("execution.checkpointing.externalized-checkpoint-retention", "NO_EXTERNALIZED_CHECKPOINTS"),
+        ("execution.state-recovery.fall-back-to-older-checkpoint", "true"),
     ]);
     let expected = CheckpointConfig {
         interval: Some(Duration::from_secs(30)),
@@ -49,7 +55,10 @@ fn every_option_is_read() {
         min_pause: Duration::from_millis(500),
         max_concurrent: 3,
         tolerable_failures: u32::MAX,
+        after_tasks_finish: false,
         retain: 4,
+        externalized_retention: ExternalizedCheckpointRetention::NoExternalizedCheckpoints,
+        fall_back: true,
         ignores_unclaimed: true,
         history: 3,
     };
@@ -78,6 +87,18 @@ fn the_legacy_key_is_read_and_the_current_one_wins() {
     assert!(notice.ends_with("write `execution.checkpointing.num-retained: 3`"), "{notice}");
     let both = [("state.checkpoints.num-retained", "3"), ("execution.checkpointing.num-retained", "5")];
     assert_eq!(configured(&both).unwrap().retain, 5);
+}
+
+/// Contract: U348.
+#[test]
+fn checkpoints_after_the_end_of_tasks_have_a_legacy_key_too_and_code_counts_first() {
+    const LEGACY: (&str, &str) = ("execution.checkpointing.checkpoints-after-tasks-finish.enabled", "false");
+    assert!(!configured(&[LEGACY]).unwrap().after_tasks_finish);
+    assert!(configured(&[LEGACY, (AFTER_TASKS_FINISH.key(), "true")]).unwrap().after_tasks_finish);
+    let set = CheckpointSettings { after_tasks_finish: Some(true), ..Default::default() };
+    let chosen = choose_with(&set, &Configuration::from([LEGACY]), &mut ConfigNotices::default()).unwrap();
+    assert!(chosen.after_tasks_finish);
+    assert!(remarks(&configured(&[LEGACY, ("execution.checkpointing.interval", "1 s")]).unwrap())[0].contains("ended"));
 }
 
 #[test]

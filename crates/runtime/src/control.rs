@@ -14,13 +14,15 @@ use crate::TaskError;
 /// What a subtask is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Control {
-    /// To a source: take this checkpoint and send its barrier.
+    /// Take this checkpoint and send its barrier: to a source, or to a subtask whose upstream tasks have all finished.
     Trigger {
         /// The checkpoint.
         checkpoint: CheckpointId,
         /// When it was triggered, on the wall clock, in milliseconds since the epoch.
         triggered_at_ms: u64,
     },
+    /// Every subtask of the job runs, so that all that was restored is settled. Before any checkpoint is triggered.
+    AllRunning,
     /// A checkpoint is complete.
     Complete(CheckpointId),
     /// A checkpoint will never complete.
@@ -36,6 +38,8 @@ pub enum Control {
     AddSplit(Bytes),
     /// To a source: there will be no more splits.
     NoMoreSplits,
+    /// The task has finished: the subtask is to go.
+    Finish,
     /// The attempt is over, finished or not: the subtask is to stop where it is.
     Cancel,
 }

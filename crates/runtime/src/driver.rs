@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use highwater_checkpoint::OperatorTarget;
 use highwater_state_api::{BackendPairing, CheckpointStorage, JobName, MaxParallelism, StateBackend};
@@ -14,13 +15,19 @@ use crate::clock::{Clock, SystemClock};
 use crate::control::Report;
 use crate::graph::JobGraph;
 use crate::job::{JobHandle, JobOutcome, JobResult, Owner, StatusBoard};
+use crate::job_end::{Dropped, JobEnd, drop_checkpoints};
+use crate::patience::StartPatience;
 use crate::plan::JobConfig;
 use crate::recovery::{Failure, Recovery};
 use crate::restart_choice::{self, RestartSettings};
+use crate::restore::RestoreOptions;
+use crate::retrying_storage::RetryingStorage;
 use crate::{JobError, backend_choice, checkpoint_config, failpoint, options, threads, transaction_timeout};
 
 /// Threads that wait for storage at most.
 const IO_THREADS_MAX: usize = 8;
+/// How long the end of a job waits for its checkpoints to be deleted.
+const DROP_DEADLINE: Duration = Duration::from_secs(30);
 
 /// What reaches the coordinator of an attempt.
 pub(crate) enum Input {
@@ -50,6 +57,15 @@ impl Job {
         let max_parallelism = self.config.max_parallelism.map(MaxParallelism::new).transpose().map_err(invalid)?;
         Ok(self.graph.targets(max_parallelism))
     }
+
+    /// The storage for the start or the end of the job.
+    pub(crate) fn patient_storage(&self, patience: StartPatience) -> RetryingStorage {
+        RetryingStorage::new(self.storage.clone(), Arc::new(patience))
+    }
+
+    pub(crate) fn restore_options(&self) -> RestoreOptions {
+        RestoreOptions { retain: self.checkpoints.retain, falls_back: self.checkpoints.fall_back }
+    }
 }
 
 /// Starts a job on threads of its own.
@@ -66,7 +82,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
     let restart = restart_choice::choose(&config, checkpoints.interval.is_some())?;
     transaction_timeout::check(&graph, &checkpoints, restart.strategy)?;
     let board = Arc::new(StatusBoard::new(checkpoints.history));
-    let job = Job {
+    let job = Arc::new(Job {
         name: JobName::new(&config.name).map_err(|error| JobError::Invalid(error.to_string()))?,
         checkpoints,
         state_backend,
@@ -76,7 +92,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         restart,
         clock: Arc::new(SystemClock::new()),
         board: board.clone(),
-    };
+    });
     let io_threads = (job.graph.subtasks() + 1).min(IO_THREADS_MAX);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -103,8 +119,50 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
     Ok(JobHandle { result, cancelled, coordinator, board })
 }
 
+/// Runs a job to its end, and does with its checkpoints what is to be done then.
+async fn run(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, JobError> {
+    let result = run_attempts(job, owner).await;
+    let end = JobEnd::of(&result);
+    // A finished job has deleted them already: there is nothing that they could be restored for.
+    if end != JobEnd::Finished && !job.checkpoints.externalized_retention.keeps(end) {
+        drop_checkpoints_of(job, end).await;
+    }
+    result
+}
+
+/// Deletes the checkpoints of a job that was cancelled or has failed. What cannot be done is said and changes nothing about
+/// how the job has ended.
+async fn drop_checkpoints_of(job: &Arc<Job>, end: JobEnd) {
+    // Without an attempt the job has not run in this process, and what there is is not its to delete.
+    let Some(attempt) = job.board.lock().status.attempt else { return };
+    let (shared, runtime) = (job.clone(), tokio::runtime::Handle::current());
+    let pool = runtime.clone();
+    // A storage that hangs must not keep the owner of the job from hearing how it has ended.
+    let work = pool.spawn_blocking(move || {
+        runtime.block_on(drop_checkpoints(&shared.patient_storage(StartPatience::default()), &shared.name, attempt))
+    });
+    let (job, policy) = (&job.name, job.checkpoints.externalized_retention);
+    match tokio::time::timeout(DROP_DEADLINE, work).await {
+        Ok(Ok(Ok(Dropped::All | Dropped::SomeAreLeft))) => {
+            tracing::info!(target: "highwater::job", %job, ?end, %policy, "the checkpoints were dropped");
+        }
+        Ok(Ok(Ok(Dropped::NotOurs))) => {
+            tracing::warn!(target: "highwater::job", %job, "another process has taken the job over: its checkpoints stay");
+        }
+        Ok(Ok(Err(error))) => {
+            tracing::error!(target: "highwater::job", %job, ?error, "the checkpoints could not be dropped");
+        }
+        Ok(Err(error)) => {
+            tracing::error!(target: "highwater::job", %job, %error, "the checkpoints could not be dropped")
+        }
+        Err(_) => {
+            tracing::error!(target: "highwater::job", %job, "the storage does not answer: the checkpoints may be there still");
+        }
+    }
+}
+
 /// Runs attempts until one finishes the job or there is to be no other.
-async fn run(job: &Job, owner: &mut Owner) -> Result<JobResult, JobError> {
+async fn run_attempts(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, JobError> {
     let mut recovery = Recovery::new(job.restart);
     let finished = |outcome| Ok(JobResult { outcome, status: job.board.status() });
     loop {

@@ -14,7 +14,7 @@ use crate::graph::JobGraph;
 use crate::job::{JobHandle, JobResult};
 use crate::master_hooks::MasterHookError;
 use crate::plan::{Node, NodeKind, Plan};
-use crate::{JobError, driver};
+use crate::{ExternalizedCheckpointRetention, JobError, driver};
 
 /// Describes a job and starts it. The name is the one under which the job resumes.
 ///
@@ -129,9 +129,35 @@ impl StreamExecutionEnvironment {
         self
     }
 
+    /// Whether checkpoints are taken once some subtasks have processed all their input and others have not. Default: they are.
+    /// If not, the next checkpoint is the last one, when all have.
+    pub fn enable_checkpoints_after_tasks_finish(&self, enabled: bool) -> &Self {
+        self.plan.borrow_mut().config.checkpoints.after_tasks_finish = Some(enabled);
+        self
+    }
+
     /// How many complete checkpoints are kept; 0 counts as 1. Default: 1.
     pub fn set_max_retained_checkpoints(&self, number: usize) -> &Self {
         self.plan.borrow_mut().config.checkpoints.retain = Some(number);
+        self
+    }
+
+    /// What becomes of the complete checkpoints when the job ends. Default: a job that is cancelled or fails keeps them and goes
+    /// on from them when it is started again, a finished one keeps none.
+    pub fn set_externalized_checkpoint_retention(&self, retention: ExternalizedCheckpointRetention) -> &Self {
+        self.plan.borrow_mut().config.checkpoints.externalized_retention = Some(retention);
+        self
+    }
+
+    /// Whether the job goes on from the next older checkpoint that is kept when the newest one is damaged. Default: no, it is
+    /// not started, and the error says which older ones there are. A storage that cannot be read is never taken for a damaged
+    /// one.
+    ///
+    /// The job goes back further than what it has said outside: transactions that were committed with the newer
+    /// checkpoint are committed again with the records that are read again, and what sources have acknowledged upstream
+    /// may not come again. It is the owner's decision whether that is better than to stop.
+    pub fn set_fall_back_to_older_checkpoint(&self, falls_back: bool) -> &Self {
+        self.plan.borrow_mut().config.checkpoints.fall_back = Some(falls_back);
         self
     }
 

@@ -73,7 +73,10 @@ fn set_by_code(set: &CheckpointSettings) -> Vec<(&'static str, String)> {
     add(MAX_CONCURRENT.key(), set.max_concurrent.map(|number| number.to_string()));
     let tolerable = set.tolerable_failures.or(set.fail_on_errors.map(|fails| if fails { 0 } else { u32::MAX }));
     add(TOLERABLE_FAILURES.key(), tolerable.map(|number| number.to_string()));
+    add(AFTER_TASKS_FINISH.key(), set.after_tasks_finish.map(|enabled| enabled.to_string()));
     add(RETAINED.key(), set.retain.map(|number| number.to_string()));
+    add(EXTERNALIZED_RETENTION.key(), set.externalized_retention.map(|retention| retention.to_string()));
+    add(FALL_BACK.key(), set.fall_back.map(|falls_back| falls_back.to_string()));
     by_code
 }
 

@@ -66,6 +66,8 @@ pub struct EdgeNode {
     pub to: usize,
     /// Which subtasks are connected.
     pub pattern: EdgePattern,
+    /// Whether the two tasks would be one if they had the same parallelism.
+    pub may_chain: bool,
     /// Makes the sending side.
     pub output: OutputFactory,
     /// Reads records in flight back.
@@ -110,34 +112,32 @@ impl JobGraph {
         targets
     }
 
-    /// The tasks as a coordinator has to know them. `max_parallelism` has an entry for every operator.
-    pub fn task_plans(&self, max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>) -> Vec<TaskPlan> {
+    /// The tasks as a coordinator has to know them. `max_parallelism` has an entry for every operator; the tasks in
+    /// `finished` are not started.
+    pub fn task_plans(
+        &self,
+        max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
+        finished: &BTreeSet<u32>,
+    ) -> Vec<TaskPlan> {
         let operator = |operator: &OperatorNode| OperatorPlan {
             uid: operator.uid.clone(),
             max_parallelism: max_parallelism[&operator.uid],
         };
-        let task = |task: &TaskNode| TaskPlan {
+        let mut groups: Vec<u32> = (0..self.tasks.len() as u32).collect();
+        for edge in self.edges.iter().filter(|edge| edge.may_chain) {
+            groups[edge.to] = groups[edge.from];
+        }
+        let upstream_of =
+            |task: usize| self.edges.iter().filter(move |edge| edge.to == task).map(|edge| edge.from as u32);
+        let task = |(index, task): (usize, &TaskNode)| TaskPlan {
             parallelism: task.parallelism,
             is_source: task.operators[0].source.is_some(),
+            upstream: upstream_of(index).collect(),
+            group: groups[index],
+            finished: finished.contains(&(index as u32)),
             operators: task.operators.iter().map(operator).collect(),
         };
-        self.tasks.iter().map(task).collect()
-    }
-
-    /// The sources whose records reach an operator, in order.
-    pub fn sources_of(&self, uid: &OperatorUid) -> BTreeSet<&OperatorUid> {
-        let has_operator = |task: &TaskNode| task.operators.iter().any(|operator| operator.uid == *uid);
-        let mut tasks: Vec<usize> = self.tasks.iter().position(has_operator).into_iter().collect();
-        let mut sources = BTreeSet::new();
-        let mut seen = BTreeSet::new();
-        while let Some(task) = tasks.pop() {
-            if seen.insert(task) {
-                let head = &self.tasks[task].operators[0];
-                sources.extend(head.source.is_some().then_some(&head.uid));
-                tasks.extend(self.edges.iter().filter(|edge| edge.to == task).map(|edge| edge.from));
-            }
-        }
-        sources
+        self.tasks.iter().enumerate().map(task).collect()
     }
 
     /// The name of a task for people: the uids of its operators.

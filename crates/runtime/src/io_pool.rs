@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use highwater_state_api::CheckpointStorage;
 use tokio::runtime::Handle;
@@ -11,6 +12,8 @@ use tokio::sync::{mpsc, watch};
 use crate::clock::Clock;
 use crate::control::Report;
 use crate::driver::Input;
+use crate::patience::OverCheckpoints;
+use crate::retrying_storage::RetryingStorage;
 use crate::snapshot::{AsyncSnapshot, SnapshotExecutor};
 use crate::threads::message_of;
 
@@ -25,13 +28,15 @@ pub(crate) struct IoPool {
     inputs: mpsc::Sender<Input>,
     /// How much work is not done yet.
     outstanding: watch::Sender<usize>,
+    /// For which checkpoints nothing is to be tried again.
+    pub(crate) over: OverCheckpoints,
 }
 
 impl IoPool {
     /// A pool on the blocking threads of a tokio runtime, which bounds their number. What work results in goes to
     /// `inputs`.
     pub(crate) fn new(runtime: Handle, inputs: mpsc::Sender<Input>) -> Self {
-        Self { runtime, inputs, outstanding: watch::Sender::new(0) }
+        Self { runtime, inputs, outstanding: watch::Sender::new(0), over: OverCheckpoints::default() }
     }
 
     /// Runs work; what it returns goes to the coordinator. When it panics, what `panicked` makes of the message does: every
@@ -95,6 +100,8 @@ pub(crate) struct PoolExecutor {
     pub(crate) pool: IoPool,
     pub(crate) storage: Arc<dyn CheckpointStorage>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// How long a checkpoint may take.
+    pub(crate) timeout: Duration,
 }
 
 impl SnapshotExecutor for PoolExecutor {
@@ -108,9 +115,10 @@ impl SnapshotExecutor for PoolExecutor {
             self.pool.answer(Input::Report(Report::Declined(declined)));
             return;
         }
-        let (storage, clock) = (self.storage.clone(), self.clock.clone());
+        let patience = self.pool.over.patience(snapshot.checkpoint, self.clock.clone(), self.timeout);
+        let (storage, clock) = (RetryingStorage::new(self.storage.clone(), patience), self.clock.clone());
         let work = async move {
-            let mut report = snapshot.write(&*storage).await;
+            let mut report: Report = snapshot.write(&storage).await;
             if let Report::Acknowledged(acknowledgement) = &mut report {
                 acknowledgement.metrics.async_duration = clock.monotonic().saturating_sub(submitted);
             }

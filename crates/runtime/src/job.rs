@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::JobError;
 use crate::checkpoint_coordinator::{Ask, CheckpointCoordinator, PendingCheckpoint};
+use crate::fall_back::DamagedCheckpoint;
 use crate::master::SharedStats;
 use crate::metrics::SubtaskMetrics;
 
@@ -54,7 +55,7 @@ impl Owner {
     }
 }
 
-async fn until_cancelled(cancelled: &mut watch::Receiver<bool>) {
+pub(crate) async fn until_cancelled(cancelled: &mut watch::Receiver<bool>) {
     if cancelled.wait_for(|cancelled| *cancelled).await.is_err() {
         // The handle was dropped: nobody will cancel any more.
         std::future::pending::<()>().await;
@@ -67,7 +68,8 @@ impl JobHandle {
         self.result.blocking_recv().unwrap_or_else(|_| Err(lost()))
     }
 
-    /// Asks the job to stop where it is. It goes on from its last checkpoint when it is started again.
+    /// Asks the job to stop where it is. It goes on from its last checkpoint when it is started again, unless
+    /// [`crate::ExternalizedCheckpointRetention`] says that a cancelled job keeps none.
     pub fn cancel(&self) {
         self.cancelled.send_replace(true);
     }
@@ -152,6 +154,8 @@ pub struct JobStatus {
     pub attempt: Option<Attempt>,
     /// The checkpoint that the attempt went on from.
     pub restored_from: Option<CheckpointId>,
+    /// Newer checkpoints that were damaged, newest first: the attempt went on from an older one, as the settings allow.
+    pub damaged_checkpoints: Vec<DamagedCheckpoint>,
     /// How often the job was restarted by this process.
     pub restarts: u32,
     /// A record that probably makes the job fail whenever it is read; gone when a checkpoint is complete, since the job has

@@ -58,11 +58,14 @@ pub enum MasterEnd {
 /// The master of one attempt.
 pub struct Master {
     coordinator: Coordinator,
+    /// Those that have not been let go.
     subtasks: BTreeSet<SubtaskId>,
     enumerators: Enumerators,
     gate: SplitGate,
     is_processing_backlog: bool,
     stats: Option<SharedStats>,
+    /// Subtasks have been told that all of them run.
+    all_running: bool,
 }
 
 /// Statistics of checkpoints that others look at while a master writes them.
@@ -82,6 +85,7 @@ impl Master {
             gate: SplitGate::default(),
             is_processing_backlog: false,
             stats: None,
+            all_running: false,
         }
     }
 
@@ -146,7 +150,12 @@ impl Master {
     fn event(&mut self, now: Now, event: Event, orders: &mut Vec<Order>) {
         tracing::trace!(target: "highwater::protocol", ?event);
         self.look(|stats| stats.on_event(now, &event));
-        for action in self.coordinator.on_event(now, event) {
+        let actions = self.coordinator.on_event(now, event);
+        if !self.all_running && self.coordinator.all_running() {
+            self.all_running = true;
+            self.tell_all(&Control::AllRunning, orders);
+        }
+        for action in actions {
             tracing::trace!(target: "highwater::protocol", ?action);
             self.look(|stats| stats.on_action(now, &action));
             self.action(now, action, orders);
@@ -166,10 +175,18 @@ impl Master {
             Action::TriggerHooks { checkpoint, triggered_at_ms } => {
                 orders.push(Order::TriggerHooks(checkpoint, triggered_at_ms));
             }
-            Action::TriggerSources { checkpoint, triggered_at_ms, subtasks } => {
+            Action::TriggerSubtasks { checkpoint, triggered_at_ms, subtasks, .. } => {
                 tracing::info!(target: "highwater::checkpoint", %checkpoint, "triggered");
                 let trigger = Control::Trigger { checkpoint, triggered_at_ms };
                 orders.extend(subtasks.into_iter().map(|subtask| Order::Tell(subtask, trigger.clone())));
+            }
+            Action::FinishSubtasks { subtasks } => {
+                for subtask in subtasks {
+                    tracing::info!(target: "highwater::job", %subtask, "has finished");
+                    self.subtasks.remove(&subtask);
+                    self.enumerators.remove(&subtask.task);
+                    orders.push(Order::Tell(subtask, Control::Finish));
+                }
             }
             Action::NotifyComplete { checkpoint } => {
                 tracing::info!(target: "highwater::checkpoint", %checkpoint, "complete");

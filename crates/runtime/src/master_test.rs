@@ -66,9 +66,17 @@ impl Fixture {
             min_pause_ms: 0,
             max_concurrent: 1,
             tolerable_failures: 0,
+            checkpoints_after_tasks_finish: true,
             retain: 1,
             key_hash: "a-hash".to_owned(),
-            tasks: vec![TaskPlan { parallelism: 1, is_source: true, operators }],
+            tasks: vec![TaskPlan {
+                parallelism: 1,
+                is_source: true,
+                upstream: Vec::new(),
+                group: 0,
+                finished: false,
+                operators,
+            }],
         };
         let attempt = Attempt(5);
         let start = AttemptStart { attempt, first_checkpoint: CheckpointId(1), next_sequence: 6, retained: Vec::new() };
@@ -133,7 +141,7 @@ fn what_an_enumerator_says_before_its_snapshot_is_in_front_of_the_trigger_in_the
     orders.extend(fixture.at(1_000));
     let split = Control::AddSplit(Bytes::from(vec![1]));
     let trigger = Control::Trigger { checkpoint: CheckpointId(1), triggered_at_ms: 1_000 };
-    assert_eq!(told(&orders), [&split, &trigger]);
+    assert_eq!(told(&orders), [&Control::AllRunning, &split, &trigger]);
     // What it says afterwards waits until the reader has taken its snapshot, or until there will be none.
     assert!(told(&fixture.report(Report::SplitRequested(READER))).is_empty());
     let aborted = Control::Aborted { checkpoint: CheckpointId(1), latest_complete: None };

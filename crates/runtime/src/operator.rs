@@ -54,6 +54,11 @@ pub trait Operator: Send {
     /// Takes a snapshot for the checkpoint of `barrier`: the synchronous part.
     fn freeze(&mut self, barrier: Barrier) -> Result<FrozenOperator, FreezeError>;
 
+    /// Every subtask of the job runs: whatever was restored is settled, everywhere. Called once, before the first checkpoint.
+    fn notify_all_running(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+
     /// A checkpoint is complete.
     fn notify_complete(&mut self, _checkpoint: CheckpointId, _now: Duration) -> Result<(), TaskError> {
         Ok(())

@@ -238,6 +238,7 @@ impl Plan {
                             from,
                             to: task,
                             pattern: if is_forward { EdgePattern::Forward } else { EdgePattern::AllToAll },
+                            may_chain: self.may_chain(input),
                             output: (input.output)(uids[index].clone()),
                             decode: input.decode,
                         });
@@ -253,11 +254,14 @@ impl Plan {
     /// Whether a step can run in the task of its input: records go to the same subtask anyway, and nobody else takes
     /// them.
     fn is_chained(&self, input: &Input, parallelism: u32) -> bool {
-        let uses = |node: &&Node| node.input.as_ref().is_some_and(|other| other.from == input.from);
         let from_parallelism = self.nodes[input.from].parallelism.unwrap_or(self.config.parallelism);
-        input.pattern == InputPattern::Forward
-            && from_parallelism == parallelism
-            && self.nodes.iter().filter(uses).count() == 1
+        self.may_chain(input) && from_parallelism == parallelism
+    }
+
+    /// Whether a step is in the task of its input when both have the same parallelism.
+    fn may_chain(&self, input: &Input) -> bool {
+        let uses = |node: &&Node| node.input.as_ref().is_some_and(|other| other.from == input.from);
+        input.pattern == InputPattern::Forward && self.nodes.iter().filter(uses).count() == 1
     }
 
     fn uids(&self) -> Result<Vec<OperatorUid>, JobError> {

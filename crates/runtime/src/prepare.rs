@@ -1,22 +1,23 @@
 //! What lies between the claim of a job and its first step: sinks are started, enumerators and state are restored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_checkpoint::{Assignment, AttemptStart};
+use highwater_checkpoint::{Assignment, AttemptStart, HaveEnded};
 use highwater_state_api::{
-    BoxedError, CheckpointId, CheckpointStorage, JobName, OperatorUid, RowSettings, StateBackend, StorageError,
-    SubtaskId,
+    CheckpointId, CheckpointStorage, JobName, OperatorUid, RowSettings, StateBackend, SubtaskId,
 };
 use highwater_stream_api::SinkStart;
 
 use crate::JobError;
+use crate::fall_back::{fall_back, restore_failed, say_dropped};
+use crate::finished_tasks::finished_tasks;
 use crate::graph::{JobGraph, OperatorNode, TaskNode};
 use crate::master::Enumerators;
 use crate::operator::{OperatorContext, RestoredOperator};
-use crate::read_share::ShareReader;
-use crate::restore::ClaimedJob;
+use crate::read_share::{RestoredSplits, ShareReader};
+use crate::restore::{AcceptsHooks, ClaimedJob};
 
 /// What the subtasks are opened with.
 pub type Contexts = BTreeMap<SubtaskId, BTreeMap<OperatorUid, OperatorContext>>;
@@ -39,6 +40,8 @@ pub struct Preparation<'a> {
 
 /// A job whose subtasks can be built and opened.
 pub struct Prepared {
+    /// The tasks that have finished, by index: nothing of them is started, and nothing else in here is about them.
+    pub finished: BTreeSet<u32>,
     /// The split enumerators.
     pub enumerators: Enumerators,
     /// What the subtasks are opened with.
@@ -46,43 +49,59 @@ pub struct Prepared {
 }
 
 /// Prepares the attempt that has claimed the job. An error means that nothing runs yet.
-pub async fn prepare(preparation: &Preparation<'_>, claimed: &ClaimedJob) -> Result<Prepared, JobError> {
-    let restored = claimed.restored.as_ref();
-    if let Some((checkpoint, assignment)) = restored {
-        check_finished(preparation.graph, assignment)
-            .map_err(|source| JobError::Restore { checkpoint: *checkpoint, source })?;
-    }
-    start_sinks(preparation, &claimed.start, restored)?;
-    let enumerators = create_enumerators(preparation, restored).await?;
-    let contexts = read_contexts(preparation, claimed).await?;
-    Ok(Prepared { enumerators, contexts })
+///
+/// All state is read before anything outside the job is touched. When it turns out to be damaged, and the job may fall back,
+/// `claimed` goes on from an older checkpoint.
+pub async fn prepare(preparation: &Preparation<'_>, claimed: &mut ClaimedJob) -> Result<Prepared, JobError> {
+    prepare_if(preparation, claimed, &|_, _| Ok(())).await
 }
 
-/// Refuses to give records to an operator that has seen the end of its input: it was finished, and its timers have fired
-/// as far as time goes.
-fn check_finished(graph: &JobGraph, assignment: &Assignment) -> Result<(), BoxedError> {
-    let is_finished = |uid: &OperatorUid| assignment.operators.get(uid).is_some_and(|operator| operator.finished);
-    for operator in graph.tasks.iter().flat_map(|task| &task.operators) {
-        if is_finished(&operator.uid)
-            && let Some(source) = graph.sources_of(&operator.uid).into_iter().find(|source| !is_finished(source))
-        {
-            let uid = &operator.uid;
-            return Err(format!(
-                "operator {uid} has seen the end of its input and cannot get records of source {source}, which has not \
-                 ended: give the operator another uid"
-            )
-            .into());
+/// The same, if what hooks have in the checkpoint that the job falls back to is acceptable.
+pub(crate) async fn prepare_if(
+    preparation: &Preparation<'_>,
+    claimed: &mut ClaimedJob,
+    accepts: &AcceptsHooks<'_>,
+) -> Result<Prepared, JobError> {
+    let StateRead { finished, contexts, splits } = loop {
+        match read_state(preparation, claimed).await {
+            Ok(read) => break read,
+            Err(error) => fall_back(preparation.storage, claimed, error, accepts).await?,
         }
-    }
-    Ok(())
+    };
+    say_dropped(preparation.storage, preparation.job, claimed).await?;
+    start_sinks(preparation, &finished, &claimed.start, claimed.restored.as_ref())?;
+    let enumerators = create_enumerators(preparation, &finished, splits)?;
+    Ok(Prepared { finished, enumerators, contexts })
+}
+
+/// Everything that the job gets back.
+struct StateRead {
+    /// The tasks that are not run again.
+    finished: BTreeSet<u32>,
+    contexts: Contexts,
+    splits: BTreeMap<OperatorUid, RestoredSplits>,
+}
+
+/// Reads and checks everything that the job gets back.
+async fn read_state(preparation: &Preparation<'_>, claimed: &ClaimedJob) -> Result<StateRead, JobError> {
+    let restored = claimed.restored.as_ref();
+    let finished = match restored {
+        Some((checkpoint, assignment)) => finished_tasks(preparation.graph, assignment)
+            .map_err(|source| JobError::Restore { checkpoint: *checkpoint, source: source.into() })?,
+        None => BTreeSet::new(),
+    };
+    let splits = read_splits(preparation, &finished, restored).await?;
+    let contexts = read_contexts(preparation, &finished, claimed).await?;
+    Ok(StateRead { finished, contexts, splits })
 }
 
 fn start_sinks(
     preparation: &Preparation<'_>,
+    finished: &BTreeSet<u32>,
     start: &AttemptStart,
     restored: Option<&(CheckpointId, Assignment)>,
 ) -> Result<(), JobError> {
-    for operator in preparation.graph.tasks.iter().flat_map(|task| &task.operators) {
+    for operator in running(preparation.graph, finished).flat_map(|(_, task)| &task.operators) {
         let Some(sink) = &operator.sink else { continue };
         // A sink that is new in the job starts from nothing.
         let has_state =
@@ -94,21 +113,32 @@ fn start_sinks(
     Ok(())
 }
 
-async fn create_enumerators(
+/// What the enumerators get back, by the uid of their source.
+async fn read_splits(
     preparation: &Preparation<'_>,
+    finished: &BTreeSet<u32>,
     restored: Option<&(CheckpointId, Assignment)>,
+) -> Result<BTreeMap<OperatorUid, RestoredSplits>, JobError> {
+    let mut splits = BTreeMap::new();
+    let Some((checkpoint, assignment)) = restored else { return Ok(splits) };
+    for (_, uid, _) in preparation.graph.sources().filter(|(task, ..)| !finished.contains(&(*task as u32))) {
+        if let Some(state) = assignment.operators.get(uid).and_then(|operator| operator.source.as_ref()) {
+            let read = ShareReader::new(preparation.storage).read_source(state).await;
+            splits.insert(uid.clone(), read.map_err(|error| restore_failed(*checkpoint, error))?);
+        }
+    }
+    Ok(splits)
+}
+
+fn create_enumerators(
+    preparation: &Preparation<'_>,
+    finished: &BTreeSet<u32>,
+    splits: BTreeMap<OperatorUid, RestoredSplits>,
 ) -> Result<Enumerators, JobError> {
     let mut enumerators = Enumerators::new();
-    for (task, uid, source) in preparation.graph.sources() {
-        let state = restored.and_then(|(checkpoint, assignment)| {
-            let state = assignment.operators.get(uid)?.source.as_ref()?;
-            Some((*checkpoint, state))
-        });
-        let enumerator = match state {
-            Some((checkpoint, state)) => {
-                let splits = ShareReader::new(preparation.storage).read_source(state).await;
-                source.restore_enumerator(&splits.map_err(|error| restore_failed(checkpoint, error))?)
-            }
+    for (task, uid, source) in preparation.graph.sources().filter(|(task, ..)| !finished.contains(&(*task as u32))) {
+        let enumerator = match splits.get(uid) {
+            Some(splits) => source.restore_enumerator(splits),
             None => source.create_enumerator(),
         };
         let enumerator = enumerator.map_err(|source| JobError::Start { operator: uid.to_string(), source })?;
@@ -118,9 +148,13 @@ async fn create_enumerators(
 }
 
 /// Reads and checks the state of every subtask.
-async fn read_contexts(preparation: &Preparation<'_>, claimed: &ClaimedJob) -> Result<Contexts, JobError> {
+async fn read_contexts(
+    preparation: &Preparation<'_>,
+    finished: &BTreeSet<u32>,
+    claimed: &ClaimedJob,
+) -> Result<Contexts, JobError> {
     let mut contexts = Contexts::new();
-    for (task, node) in preparation.graph.tasks.iter().enumerate() {
+    for (task, node) in running(preparation.graph, finished) {
         let restored_checkpoint = restored_checkpoint(node, claimed);
         for operator in &node.operators {
             let uid = &operator.uid;
@@ -139,11 +173,16 @@ async fn read_contexts(preparation: &Preparation<'_>, claimed: &ClaimedJob) -> R
                     restored_checkpoint,
                     restored: read_share(&mut reader, claimed, uid, subtask).await?,
                 };
-                contexts.entry(SubtaskId { task: task as u32, subtask }).or_default().insert(uid.clone(), context);
+                contexts.entry(SubtaskId { task, subtask }).or_default().insert(uid.clone(), context);
             }
         }
     }
     Ok(contexts)
+}
+
+/// The tasks that are started, with their indexes.
+fn running<'a>(graph: &'a JobGraph, finished: &'a BTreeSet<u32>) -> impl Iterator<Item = (u32, &'a TaskNode)> {
+    (0..).zip(&graph.tasks).filter(|(task, _)| !finished.contains(task))
 }
 
 /// The checkpoint that a task counts as restored from: it has to have had state in it.
@@ -161,10 +200,7 @@ async fn read_share(
 ) -> Result<Option<RestoredOperator>, JobError> {
     let Some((checkpoint, assignment)) = &claimed.restored else { return Ok(None) };
     let Some(state) = assignment.operators.get(uid) else { return Ok(None) };
-    let read = reader.read_subtask(*checkpoint, &state.subtasks[subtask as usize], state.finished).await;
+    let ended = state.ended == HaveEnded::All;
+    let read = reader.read_subtask(*checkpoint, &state.subtasks[subtask as usize], ended).await;
     Ok(Some(read.map_err(|error| restore_failed(*checkpoint, error))?))
-}
-
-fn restore_failed(checkpoint: CheckpointId, error: StorageError) -> JobError {
-    if error.is_transient() { JobError::Storage(error) } else { JobError::Restore { checkpoint, source: error.into() } }
 }

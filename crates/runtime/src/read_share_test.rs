@@ -70,7 +70,7 @@ fn assigned(subtasks: Vec<OperatorSnapshot>, parallelism: u32) -> Assigned {
         checkpoint: CheckpointId(1),
         triggered_at_ms: 0,
         key_hash: KEY_HASH_ID.to_owned(),
-        operators: vec![OperatorState { uid: uid(), max_parallelism, subtasks, enumerator: None }],
+        operators: vec![OperatorState { uid: uid(), max_parallelism, finished: false, subtasks, enumerator: None }],
     };
     let target = OperatorTarget { uid: uid(), is_stable: true, is_source: false, parallelism, max_parallelism: None };
     redistribute(&metadata, &[target]).unwrap().operators.remove(&uid()).unwrap()

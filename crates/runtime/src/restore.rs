@@ -7,19 +7,23 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use highwater_checkpoint::{
-    Assignment, AttemptStart, CheckpointMetadata, HookState, LogRecord, LogView, OperatorTarget, claim_record,
-    decode_log_record, decode_metadata_with_hooks, encode_log_record, orphaned_checkpoints, paths, redistribute,
-    successors,
+    Assignment, AttemptStart, CheckpointMetadata, CompletedCheckpoint, FormatError, HookState, LogRecord, LogView,
+    OperatorTarget, claim_record, decode_log_record, decode_metadata_with_hooks, encode_log_record,
+    orphaned_checkpoints, paths, redistribute, successors,
 };
 use highwater_state_api::{
-    BoxedError, CheckpointId, CheckpointStorage, JobName, MaxParallelism, ObjectPath, OperatorUid, StateHandle,
-    StorageError, read_state,
+    CheckpointId, CheckpointStorage, JobName, MaxParallelism, ObjectPath, OperatorUid, StateHandle, StorageError,
+    read_state,
 };
 
 use crate::JobError;
+use crate::fall_back::{Damage, DamagedCheckpoint, restore_failed};
 
 /// How often a claim is tried when others claim the job at the same time.
 const CLAIM_TRIES_MAX: u32 = 20;
+/// How many deletions may fail before the rest is left to the next start: a storage that deletes nothing must not hold up this
+/// one.
+const CLEAN_UP_FAILURES_MAX: u32 = 3;
 
 /// How an attempt begins.
 pub enum Begun {
@@ -39,6 +43,21 @@ pub struct ClaimedJob {
     pub hooks: Vec<HookState>,
     /// Number of key groups of every operator.
     pub max_parallelism: BTreeMap<OperatorUid, MaxParallelism>,
+    /// Newer checkpoints that are damaged, newest first.
+    pub damaged: Vec<DamagedCheckpoint>,
+    /// What the operators want of a checkpoint.
+    pub(crate) targets: Vec<OperatorTarget>,
+    /// Whether an older checkpoint takes the place of a damaged one.
+    pub(crate) falls_back: bool,
+}
+
+/// What a job wants of the checkpoints that it finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RestoreOptions {
+    /// How many complete checkpoints are kept.
+    pub retain: usize,
+    /// Whether an older checkpoint takes the place of a damaged one. If not, the job is not started.
+    pub falls_back: bool,
 }
 
 /// Claims a job and finds out what it goes on from. `nonce` is drawn at random by the caller for this one call.
@@ -48,10 +67,10 @@ pub async fn begin_attempt(
     storage: &dyn CheckpointStorage,
     job: &JobName,
     targets: &[OperatorTarget],
-    retain: usize,
+    options: RestoreOptions,
     nonce: u64,
 ) -> Result<Begun, JobError> {
-    begin_attempt_if(storage, job, targets, retain, nonce, &|_, _| Ok(())).await
+    begin_attempt_if(storage, job, targets, options, nonce, &|_, _| Ok(())).await
 }
 
 /// Whether what hooks have in a checkpoint is acceptable.
@@ -63,7 +82,7 @@ pub(crate) async fn begin_attempt_if(
     storage: &dyn CheckpointStorage,
     job: &JobName,
     targets: &[OperatorTarget],
-    retain: usize,
+    options: RestoreOptions,
     nonce: u64,
     accepts: &AcceptsHooks<'_>,
 ) -> Result<Begun, JobError> {
@@ -72,7 +91,7 @@ pub(crate) async fn begin_attempt_if(
         // Also those of which a killed writer left no object.
         let folders = storage.list_folders(&paths::job_folder(job)).await?;
         let Some(records) = read_log(storage, job, &log).await? else { continue };
-        let view = LogView::replay(records, retain).map_err(|error| JobError::Log(error.into()))?;
+        let view = LogView::replay(records, options.retain).map_err(|error| JobError::Log(error.into()))?;
         let highest = paths::highest_checkpoint(job, &folders);
         if log.is_empty() && highest.is_some() {
             let folder = paths::job_folder(job);
@@ -94,9 +113,15 @@ pub(crate) async fn begin_attempt_if(
             return Ok(Begun::Finished);
         }
         // Before the claim: a start that cannot go on must not stop a run that can.
-        let Some(latest) = read_latest(storage, job, &view, targets).await? else { continue };
-        latest.as_ref().map_or(Ok(()), |((checkpoint, _), hooks)| accepts(*checkpoint, hooks))?;
-        let (restored, hooks) = latest.unzip();
+        let mut damaged = Vec::new();
+        let found = match read_newest(storage, view.completed(), targets, options.falls_back, &mut damaged).await {
+            Ok(found) => found,
+            // A running attempt may have completed another checkpoint and deleted this one.
+            Err(error) if Damage::of(&error).is_some() && has_gone_on(storage, job, &view).await? => continue,
+            Err(error) => return Err(error),
+        };
+        found.as_ref().map_or(Ok(()), |((checkpoint, _), hooks)| accepts(*checkpoint, hooks))?;
+        let (restored, hooks) = found.unzip();
         let hooks = hooks.unwrap_or_default();
         let sequence = view.next_sequence();
         if append(storage, job, sequence, &record).await? {
@@ -108,7 +133,9 @@ pub(crate) async fn begin_attempt_if(
             tracing::info!(target: "highwater::job", %job, attempt = %start.attempt, "claimed");
             clean_up(storage, job, orphans, &view).await;
             let max_parallelism = max_parallelism(targets, restored.as_ref());
-            return Ok(Begun::Claimed(Box::new(ClaimedJob { start, restored, hooks, max_parallelism })));
+            let (targets, falls_back) = (targets.to_vec(), options.falls_back);
+            let claimed = ClaimedJob { start, restored, hooks, max_parallelism, damaged, targets, falls_back };
+            return Ok(Begun::Claimed(Box::new(claimed)));
         }
     }
     Err(JobError::Log(format!("{CLAIM_TRIES_MAX} times in a row another process was faster").into()))
@@ -127,39 +154,64 @@ async fn has_been_passed(storage: &dyn CheckpointStorage, job: &JobName, sequenc
     Ok(false)
 }
 
-type Restored = (CheckpointId, Assignment);
+/// A checkpoint, and who gets what of it.
+pub(crate) type Restored = (CheckpointId, Assignment);
 
-/// The newest complete checkpoint, if there is one, and who gets what of it. `None` when it went away meanwhile, which it
-/// does when a running attempt completes another.
-async fn read_latest(
+/// The same, and what hooks of the application have in it.
+pub(crate) type RestoredWithHooks = (Restored, Vec<HookState>);
+
+/// The newest of these checkpoints that is not damaged; `None` when there are none. Those that were passed over are added to
+/// `damaged`. Unless the job may fall back, or when all are damaged, the damage is the error.
+pub(crate) async fn read_newest(
     storage: &dyn CheckpointStorage,
-    job: &JobName,
-    view: &LogView,
+    completed: &[CompletedCheckpoint],
     targets: &[OperatorTarget],
-) -> Result<Option<Option<(Restored, Vec<HookState>)>>, JobError> {
-    let Some(latest) = view.latest() else { return Ok(Some(None)) };
-    let checkpoint = latest.checkpoint;
-    let failed = |source: BoxedError| JobError::Restore { checkpoint, source };
-    let (metadata, hooks) = match read_metadata(storage, &latest.metadata).await {
-        Ok(read) => read,
-        Err(ReadMetadataError::Storage(StorageError::NotFound { path })) => {
-            // Superseded, if the log has gone on meanwhile; otherwise lost.
-            let next = storage.read(&paths::log_record(job, view.next_sequence())).await;
-            return match next {
-                Ok(_) => Ok(None),
-                Err(StorageError::NotFound { .. }) => Err(failed(StorageError::NotFound { path }.into())),
-                Err(error) => Err(error.into()),
-            };
+    falls_back: bool,
+    damaged: &mut Vec<DamagedCheckpoint>,
+) -> Result<Option<RestoredWithHooks>, JobError> {
+    let mut first_error = None;
+    for (index, one) in completed.iter().enumerate().rev() {
+        let error = match read_checkpoint(storage, one, targets).await {
+            Ok(restored) => return Ok(Some(restored)),
+            Err(error) => error,
+        };
+        match Damage::of(&error) {
+            Some(cause) if falls_back => damaged.push(DamagedCheckpoint::new(one.checkpoint, cause)),
+            Some(_) => return Err(Damage::with_advice(error, &completed[..index])),
+            None => return Err(error),
         }
-        Err(ReadMetadataError::Storage(error)) if error.is_transient() => return Err(JobError::Storage(error)),
-        Err(other) => return Err(failed(other.into())),
-    };
-    let assignment = redistribute(&metadata, targets).map_err(|error| failed(error.into()))?;
-    Ok(Some(Some(((checkpoint, assignment), hooks))))
+        first_error.get_or_insert(error);
+    }
+    first_error.map_or(Ok(None), Err)
+}
+
+/// A complete checkpoint and who gets what of it.
+async fn read_checkpoint(
+    storage: &dyn CheckpointStorage,
+    completed: &CompletedCheckpoint,
+    targets: &[OperatorTarget],
+) -> Result<RestoredWithHooks, JobError> {
+    let checkpoint = completed.checkpoint;
+    let (metadata, hooks) = read_metadata(storage, checkpoint, &completed.metadata).await?;
+    let assignment =
+        redistribute(&metadata, targets).map_err(|error| JobError::Restore { checkpoint, source: error.into() })?;
+    Ok(((checkpoint, assignment), hooks))
+}
+
+/// Whether there is a record behind those of the view.
+async fn has_gone_on(storage: &dyn CheckpointStorage, job: &JobName, view: &LogView) -> Result<bool, JobError> {
+    match storage.read(&paths::log_record(job, view.next_sequence())).await {
+        Ok(_) => Ok(true),
+        Err(StorageError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Number of key groups of every operator: what its state has, or what was set, or what goes with its parallelism.
-fn max_parallelism(targets: &[OperatorTarget], restored: Option<&Restored>) -> BTreeMap<OperatorUid, MaxParallelism> {
+pub(crate) fn max_parallelism(
+    targets: &[OperatorTarget],
+    restored: Option<&Restored>,
+) -> BTreeMap<OperatorUid, MaxParallelism> {
     let of_target = |target: &OperatorTarget| {
         let from_checkpoint = restored.and_then(|(_, assignment)| assignment.operators.get(&target.uid));
         let groups = from_checkpoint
@@ -174,25 +226,32 @@ fn max_parallelism(targets: &[OperatorTarget], restored: Option<&Restored>) -> B
 /// Deletes what dead attempts left and nobody can need any more. What cannot be deleted now is found again at the next
 /// start.
 async fn clean_up(storage: &dyn CheckpointStorage, job: &JobName, orphans: Vec<ObjectPath>, view: &LogView) {
-    let warn = |path: &ObjectPath, error: StorageError| {
+    let mut failures = 0;
+    let mut failed = |path: &ObjectPath, error: StorageError| {
         tracing::warn!(target: "highwater::job", %path, %error, "what a dead attempt left could not be deleted");
+        failures += 1;
+        failures == CLEAN_UP_FAILURES_MAX
     };
     for folder in orphans {
-        if let Err(error) = storage.delete_folder(&folder).await {
-            warn(&folder, error);
+        if let Err(error) = storage.delete_folder(&folder).await
+            && failed(&folder, error)
+        {
+            return;
         }
     }
     for sequence in view.obsolete_records() {
         let path = paths::log_record(job, *sequence);
-        if let Err(error) = storage.delete(&path).await {
-            warn(&path, error);
+        if let Err(error) = storage.delete(&path).await
+            && failed(&path, error)
+        {
+            return;
         }
     }
 }
 
 /// The records of the log; `None` when one went away between the listing and the reading, which a running attempt does
 /// to records that no start needs: list again.
-async fn read_log(
+pub(crate) async fn read_log(
     storage: &dyn CheckpointStorage,
     job: &JobName,
     objects: &[ObjectPath],
@@ -212,7 +271,7 @@ async fn read_log(
 }
 
 /// Appends a record under a number. Whether it is there now; `false` when another record has the number.
-async fn append(
+pub(crate) async fn append(
     storage: &dyn CheckpointStorage,
     job: &JobName,
     sequence: u64,
@@ -231,20 +290,17 @@ async fn append(
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-enum ReadMetadataError {
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    #[error(transparent)]
-    Format(#[from] highwater_checkpoint::FormatError),
-}
-
 async fn read_metadata(
     storage: &dyn CheckpointStorage,
+    checkpoint: CheckpointId,
     handle: &StateHandle,
-) -> Result<(CheckpointMetadata, Vec<HookState>), ReadMetadataError> {
-    let bytes = read_state(storage, handle).await?;
-    Ok(decode_metadata_with_hooks(&bytes)?)
+) -> Result<(CheckpointMetadata, Vec<HookState>), JobError> {
+    let bytes = read_state(storage, handle).await.map_err(|error| restore_failed(checkpoint, error))?;
+    decode_metadata_with_hooks(&bytes).map_err(|error| match error {
+        // It may be whole; a later release can tell.
+        FormatError::UnknownVersion { .. } => JobError::Restore { checkpoint, source: error.into() },
+        error => JobError::Restore { checkpoint, source: Damage::new(error).into() },
+    })
 }
 
 #[cfg(test)]

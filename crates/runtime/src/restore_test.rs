@@ -11,7 +11,7 @@ fn job() -> JobName {
 }
 
 fn begin(storage: &MemoryCheckpointStorage, nonce: u64) -> Begun {
-    block_on(begin_attempt(storage, &job(), &[], 1, nonce)).unwrap()
+    block_on(begin_attempt(storage, &job(), &[], RestoreOptions { retain: 1, falls_back: false }, nonce)).unwrap()
 }
 
 fn leave_behind(storage: &MemoryCheckpointStorage, checkpoint: u64, attempt: u64) -> ObjectPath {

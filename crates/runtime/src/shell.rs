@@ -1,10 +1,11 @@
 //! The shell around the master of an attempt: tells it what happens and obeys its orders. It decides nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_checkpoint::{AttemptStart, Coordinator, CoordinatorConfig, Decline, Event, RequestId};
-use highwater_state_api::{Attempt, KEY_HASH_ID, MaxParallelism, OperatorUid, SubtaskId};
+use highwater_checkpoint::{Action, AttemptStart, Coordinator, CoordinatorConfig, Decline, Event, RequestId, TaskPlan};
+use highwater_state_api::{Attempt, CheckpointStorage, KEY_HASH_ID, SubtaskId};
 use tokio::sync::mpsc;
 
 use crate::attempt::AttemptEnd;
@@ -15,6 +16,7 @@ use crate::driver::{Input, Job};
 use crate::io_pool::IoPool;
 use crate::job::{Owner, locked};
 use crate::master::{Enumerators, Master, MasterEnd, Order};
+use crate::retrying_storage::RetryingStorage;
 use crate::storage_work::{answer_of_failure, carry_out};
 
 /// The shell of one attempt.
@@ -38,14 +40,14 @@ impl<'a> Shell<'a> {
     pub(crate) fn new(
         job: &'a Job,
         start: AttemptStart,
-        max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>,
+        tasks: Vec<TaskPlan>,
         lanes: ControlLanes,
         enumerators: Enumerators,
         pool: IoPool,
         inputs: mpsc::Receiver<Input>,
     ) -> Self {
         let attempt = start.attempt;
-        let config = coordinator_config(job, max_parallelism);
+        let config = coordinator_config(job, tasks);
         let stats = job.board.checkpoint_stats();
         let restored = job.board.lock().status.restored_from;
         locked(&stats).begin_attempt(job.clock.now(), attempt, restored, &config);
@@ -157,12 +159,23 @@ impl<'a> Shell<'a> {
         }
     }
 
+    /// The storage that an action is carried out on. What became of log records and deletions is the coordinator's to find out
+    /// and to try again.
+    fn storage_for(&self, action: &Action) -> Arc<dyn CheckpointStorage> {
+        let storage = self.job.storage.clone();
+        let (Action::InitializeLocation { checkpoint, .. } | Action::WriteMetadata { checkpoint, .. }) = action else {
+            return storage;
+        };
+        let (clock, timeout) = (self.job.clock.clone(), self.job.checkpoints.timeout);
+        Arc::new(RetryingStorage::new(storage, self.pool.over.patience(*checkpoint, clock, timeout)))
+    }
+
     fn obey(&mut self, orders: Vec<Order>) {
         for order in orders {
             match order {
                 Order::Tell(subtask, message) => self.tell(subtask, message),
                 Order::Store(action) => {
-                    let (storage, job) = (self.job.storage.clone(), self.job.name.clone());
+                    let (storage, job) = (self.storage_for(&action), self.job.name.clone());
                     let failed = answer_of_failure(&action);
                     let work = async move { carry_out(&*storage, &job, action).await.map(Input::Event) };
                     self.pool.submit(work, |cause| failed(cause).map(Input::Event));
@@ -176,6 +189,7 @@ impl<'a> Shell<'a> {
                     self.pool.submit(work, failed);
                 }
                 Order::Completed(checkpoint) => {
+                    self.pool.over.add(checkpoint);
                     let mut board = self.job.board.lock();
                     if board.status.last_checkpoint != Some(checkpoint) {
                         board.completed(checkpoint);
@@ -187,7 +201,10 @@ impl<'a> Shell<'a> {
                         let _ = receiver.send(answer);
                     }
                 }
-                Order::Failed(_) => self.job.board.lock().status.checkpoints_failed += 1,
+                Order::Failed(checkpoint) => {
+                    self.pool.over.add(checkpoint);
+                    self.job.board.lock().status.checkpoints_failed += 1;
+                }
                 Order::End(end) => {
                     // The first failure is the cause; those that follow may be its consequences.
                     let end = match end {
@@ -218,7 +235,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn coordinator_config(job: &Job, max_parallelism: &BTreeMap<OperatorUid, MaxParallelism>) -> CoordinatorConfig {
+fn coordinator_config(job: &Job, tasks: Vec<TaskPlan>) -> CoordinatorConfig {
     CoordinatorConfig {
         job: job.name.clone(),
         interval_ms: job.checkpoints.interval.map(millis),
@@ -226,8 +243,9 @@ fn coordinator_config(job: &Job, max_parallelism: &BTreeMap<OperatorUid, MaxPara
         min_pause_ms: millis(job.checkpoints.min_pause),
         max_concurrent: job.checkpoints.max_concurrent,
         tolerable_failures: job.checkpoints.tolerable_failures,
+        checkpoints_after_tasks_finish: job.checkpoints.after_tasks_finish,
         retain: job.checkpoints.retain,
         key_hash: KEY_HASH_ID.to_owned(),
-        tasks: job.graph.task_plans(max_parallelism),
+        tasks,
     }
 }

@@ -146,3 +146,7 @@ fn log_failure(operation: &'static str, path: &ObjectPath, result: Result<(), St
         tracing::warn!(target: "highwater::checkpoint", operation, %path, error = chain_of(&error), "a clean-up failed");
     }
 }
+
+#[cfg(test)]
+#[path = "storage_work_test.rs"]
+mod storage_work_test;

@@ -4,6 +4,7 @@
 //! can tell the difference. A step is bounded by its budget and never waits; between steps a record is in an input
 //! channel, in the rest of the head's batch, or in the outputs, and nowhere else.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -44,6 +45,8 @@ pub struct SubtaskParts {
     pub restored: Option<CheckpointId>,
     /// Whether inputs wait for each other's barriers.
     pub mode: CheckpointingMode,
+    /// Whether the end of an input counts as its barrier.
+    pub checkpoints_after_tasks_finish: bool,
     /// Input; empty for a source.
     pub gate: Gate,
     /// The operators.
@@ -72,8 +75,11 @@ pub struct Subtask {
     waits_for_split: bool,
     /// A source that reads nothing before it has taken part in a checkpoint.
     is_paused: bool,
-    /// The newest checkpoints of which barriers have come in.
+    /// The newest checkpoints of which barriers have come in, or that the coordinator has told this subtask to take.
     alignments: Alignments,
+    /// Checkpoints that the coordinator has told this subtask to take, which is no source. They wait like barriers until
+    /// what is in work is done.
+    triggered: VecDeque<Barrier>,
     /// When what was pending in the outputs was last sent because of its age.
     flushed_at: Duration,
     /// The newest checkpoint that is known to be complete, until it has been reported as settled.
@@ -115,7 +121,8 @@ pub enum Step {
 impl Subtask {
     /// Puts a subtask together.
     pub fn new(parts: SubtaskParts) -> Self {
-        let barriers = BarrierHandler::new(parts.mode, parts.gate.len());
+        let barriers = BarrierHandler::new(parts.mode, parts.gate.len())
+            .with_checkpoints_after_tasks_finish(parts.checkpoints_after_tasks_finish);
         let checkpoints = SubtaskCheckpoints::new(parts.restored);
         Self {
             parts,
@@ -126,6 +133,7 @@ impl Subtask {
             waits_for_split: false,
             is_paused: false,
             alignments: Alignments::default(),
+            triggered: VecDeque::new(),
             flushed_at: Duration::ZERO,
             unsettled: None,
         }
@@ -178,13 +186,19 @@ impl Subtask {
     pub fn step(&mut self, now: Duration, records_max: usize) -> Result<Step, TaskError> {
         while let Some(message) = self.parts.control.receive() {
             if self.control(message, now)? {
-                self.decline_the_rest();
+                self.decline_what_waits();
                 self.parts.reports.report(Report::Stopped(self.parts.id));
                 return Ok(Step::Stopped);
             }
         }
         while let Some(checkpoint) = self.alignments.timed_out(now) {
             self.align(AlignerEvent::TimedOut { checkpoint }, now)?;
+        }
+        while matches!(self.work, Work::None | Work::Ended)
+            && let Some(barrier) = self.triggered.pop_front()
+        {
+            self.alignments.barrier(barrier, now);
+            self.align(AlignerEvent::Triggered { checkpoint: barrier.checkpoint }, now)?;
         }
         if self.parts.chain.next_timer().is_some_and(|timer| timer <= now) {
             self.parts.chain.on_timer(now)?;
@@ -313,8 +327,13 @@ impl Subtask {
     fn control(&mut self, message: Control, now: Duration) -> Result<bool, TaskError> {
         match message {
             Control::Trigger { checkpoint, triggered_at_ms } => {
-                self.begin(Barrier { checkpoint, triggered_at_ms }, now)?;
+                let barrier = Barrier { checkpoint, triggered_at_ms };
+                match self.parts.gate.is_empty() {
+                    true => self.begin(barrier, now)?,
+                    false => self.triggered.push_back(barrier),
+                }
             }
+            Control::AllRunning => self.parts.chain.notify_all_running()?,
             Control::Complete(checkpoint) => self.complete(checkpoint, now)?,
             Control::Aborted { checkpoint, latest_complete } => {
                 // The word that it is complete may have been lost.
@@ -335,7 +354,7 @@ impl Subtask {
                 self.waits_for_split = false;
                 self.parts.chain.no_more_splits();
             }
-            Control::Cancel => return Ok(true),
+            Control::Finish | Control::Cancel => return Ok(true),
         }
         Ok(false)
     }
@@ -372,6 +391,19 @@ impl Subtask {
         }
         self.alignments.close(|checkpoint| self.barriers.is_waiting_for(checkpoint));
         Ok(())
+    }
+
+    /// Whoever is about to go takes part in nothing any more. What it has been told to take, and not begun, is declined.
+    fn decline_what_waits(&mut self) {
+        let mut waiting: Vec<CheckpointId> = self.triggered.drain(..).map(|barrier| barrier.checkpoint).collect();
+        while let Some(message) = self.parts.control.receive() {
+            if let Control::Trigger { checkpoint, .. } = message {
+                waiting.push(checkpoint);
+            }
+        }
+        for checkpoint in waiting {
+            self.decline(checkpoint, CheckpointFailureReason::DeclinedTaskClosing.into());
+        }
     }
 
     /// Takes a checkpoint: everything before its barrier has been processed, nothing after it.
@@ -420,15 +452,6 @@ impl Subtask {
                 Ok(())
             }
             Err(FreezeError::Fail(error)) => Err(error),
-        }
-    }
-
-    /// The subtask stops: what it is still asked for it does not do.
-    fn decline_the_rest(&self) {
-        while let Some(message) = self.parts.control.receive() {
-            if let Control::Trigger { checkpoint, .. } = message {
-                self.decline(checkpoint, CheckpointFailureReason::DeclinedTaskClosing.into());
-            }
         }
     }
 

@@ -128,7 +128,7 @@ impl SourceReader for Empty {
         Ok(Polled::NeedSplit)
     }
 
-    fn snapshot(&self) -> Result<Vec<u64>, BoxedError> {
+    fn snapshot(&mut self, _: CheckpointId) -> Result<Vec<u64>, BoxedError> {
         Ok(Vec::new())
     }
 }

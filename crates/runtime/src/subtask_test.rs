@@ -9,7 +9,7 @@ use highwater_state_kit::HeapStateBackend;
 use highwater_stream_api::{Collector, ProcessContext, ProcessFunction};
 
 use super::*;
-use crate::batch::{Batch, downcast};
+use crate::batch::{AnyBatch, Batch, downcast};
 use crate::channel::{ChannelReceiver, ChannelSender, channel};
 use crate::control::{ControlSender, control_lane};
 use crate::operator::Operator;
@@ -114,6 +114,7 @@ impl Fixture {
             id,
             restored: None,
             mode,
+            checkpoints_after_tasks_finish: true,
             gate: Gate::new(receivers),
             chain: Chain::new(operators.collect()),
             outputs: Outputs::new(vec![Box::new(RoundRobinOutput::new(vec![send]))]),
@@ -158,7 +159,7 @@ impl Fixture {
     }
 
     pub(super) fn run_at(&mut self, now: Duration) -> (Vec<String>, Vec<String>) {
-        for _ in 0..1_000 {
+        for _ in 0..1_000_000 {
             if self.subtask.step(now, 2).unwrap() != Step::Progress {
                 let done = std::mem::take(&mut *self.log.lock().unwrap());
                 return (done, self.sent());
@@ -201,6 +202,50 @@ fn a_channel_waits_behind_its_barrier_until_all_barriers_have_come() {
     assert_eq!(done[..2], ["record 11", "snapshot 7"]);
     assert_eq!(sent[..2], ["11", "barrier 7 of 42"]);
     assert_eq!(done.len(), 4, "{done:?}");
+}
+
+/// Contract: G135.
+/// Field case: R03.
+#[test]
+fn what_waits_behind_a_barrier_is_bounded_by_its_channel() {
+    const RECORDS: u64 = 3_000;
+    let record = |number| Batch::new(vec![number; 128], vec![Timestamp::NONE; 128]); // of 1 KiB
+    let record_bytes = record(0).estimated_bytes();
+    assert!(record_bytes >= 1_024);
+    let mut fixture = Fixture::new(2, 64 << 20);
+    fixture.barrier(0, 7);
+    let mut sent = 0;
+    let mut send_some = |fixture: &Fixture| {
+        let before = sent;
+        while sent < RECORDS && !fixture.inputs[0].is_full() {
+            fixture.inputs[0].send(Element::Batch(Box::new(record(sent))));
+            sent += 1;
+        }
+        (sent - before) as usize
+    };
+    let mut held = 0;
+    for _ in 0..10 {
+        held += send_some(&fixture);
+        let (done, _) = fixture.run();
+        assert!(done.iter().all(|done| done == "running"), "the channel is not blocked: {done:?}");
+    }
+    assert!(held * record_bytes >= 1 << 20 && (held - 1) * record_bytes < 1 << 20, "{held} records are held");
+
+    fixture.barrier(1, 7);
+    let mut seen = Vec::new();
+    loop {
+        let (done, _) = fixture.run();
+        let is_over = done.is_empty() && send_some(&fixture) == 0;
+        seen.extend(done);
+        if is_over {
+            break;
+        }
+    }
+    assert_eq!(seen.remove(0), "snapshot 7");
+    let expected = (0..RECORDS).flat_map(|number| std::iter::repeat_n(format!("record {number}"), 128));
+    assert!(seen.into_iter().eq(expected), "records are missing or out of order");
+    fixture.barrier(1, 8).barrier(0, 8);
+    assert_eq!(fixture.run().0, ["snapshot 8"]);
 }
 
 /// Contract: G137.
@@ -388,4 +433,96 @@ fn an_ended_subtask_still_takes_checkpoints_and_says_when_it_has_settled_them() 
     }
     fixture.control.send(Control::Cancel);
     assert_eq!(fixture.run().0, ["stopped"]);
+}
+
+/// Adds up what comes, and logs the sum in each snapshot.
+struct Summing {
+    sum: u64,
+    log: Log,
+}
+
+impl ProcessFunction<u64> for Summing {
+    type Out = u64;
+
+    fn process(&mut self, number: u64, _: &mut ProcessContext<'_>, _: &mut Collector<u64>) -> Result<(), BoxedError> {
+        self.sum += number;
+        Ok(())
+    }
+
+    fn snapshot_state(&mut self, cx: &mut dyn FunctionSnapshotContext) -> Result<(), BoxedError> {
+        self.log.lock().unwrap().push(format!("sum {} in {}", self.sum, cx.checkpoint()));
+        Ok(())
+    }
+}
+
+/// Contract: G138, G139.
+/// Field case: R01.
+#[test]
+fn the_end_of_one_input_lets_the_other_one_go_whether_it_counts_as_a_barrier_or_not() {
+    for (enabled, of_the_fifth) in
+        [(true, ["sum 22 in 5", "snapshot 5"].as_slice()), (false, ["declined 5 DeclinedInputEndOfStream"].as_slice())]
+    {
+        let log = Log::default();
+        let summing = ProcessOperator::new(Summing { sum: 0, log: log.clone() });
+        let operators: Vec<(&str, Box<dyn Operator>)> = vec![("operator", Box::new(summing))];
+        let mut fixture = Fixture::with_chain(CheckpointingMode::ExactlyOnce, 2, 1 << 20, log, operators);
+        fixture.subtask.barriers =
+            BarrierHandler::new(CheckpointingMode::ExactlyOnce, 2).with_checkpoints_after_tasks_finish(enabled);
+        fixture.records(0, &[1]).barrier(0, 5).records(0, &[2]);
+        fixture.records(1, &[10, 11]);
+        assert_eq!(fixture.run().0, ["running"]);
+        fixture.inputs[1].send(Element::End);
+        assert_eq!(fixture.run().0, of_the_fifth, "{enabled}");
+        fixture.barrier(0, 6);
+        assert_eq!(fixture.run().0, ["sum 24 in 6", "snapshot 6"], "{enabled}");
+    }
+}
+
+fn trigger(checkpoint: u64) -> Control {
+    Control::Trigger { checkpoint: CheckpointId(checkpoint), triggered_at_ms: 42 }
+}
+
+/// Contract: G151.
+#[test]
+fn whoever_has_only_finished_inputs_takes_a_checkpoint_when_told_and_sends_its_barrier() {
+    for mode in [CheckpointingMode::ExactlyOnce, CheckpointingMode::AtLeastOnce] {
+        let mut fixture = Fixture::with_mode(mode, 2, 1 << 20);
+        fixture.inputs[0].send(Element::End);
+        fixture.run();
+        // What is behind in the other channel is taken in its turn: the trigger blocks nothing.
+        fixture.records(1, &[1]);
+        fixture.control.send(trigger(3));
+        let (done, sent) = fixture.run();
+        assert_eq!(done, ["snapshot 3", "record 1"], "{mode:?}");
+        assert_eq!(sent, ["barrier 3 of 42", "1"], "{mode:?}");
+        fixture.inputs[1].send(Element::End);
+        fixture.run();
+        fixture.control.send(trigger(4));
+        assert_eq!(fixture.run(), (vec!["snapshot 4".to_owned()], vec!["barrier 4 of 42".to_owned()]), "{mode:?}");
+    }
+}
+
+/// It is like a barrier: a batch is not cut by it.
+#[test]
+fn a_trigger_waits_for_the_batch_that_is_in_work() {
+    let mut fixture = Fixture::new(1, 1 << 20);
+    fixture.records(0, &[1, 2, 3]);
+    assert_eq!(fixture.subtask.step(Duration::ZERO, 2).unwrap(), Step::Progress);
+    fixture.control.send(trigger(3));
+    let (done, sent) = fixture.run();
+    assert_eq!(done, ["running", "record 1", "record 2", "record 3", "snapshot 3"]);
+    assert_eq!(sent, ["1", "2", "3", "barrier 3 of 42"]);
+}
+
+/// Contract: L237.
+#[test]
+fn whoever_is_about_to_go_declines_what_it_is_told_to_take() {
+    let mut fixture = Fixture::new(1, 1 << 20);
+    fixture.inputs[0].send(Element::End);
+    fixture.run();
+    fixture.control.send(Control::Finish);
+    fixture.control.send(trigger(3));
+    let (done, sent) = fixture.run();
+    assert_eq!(done, ["declined 3 DeclinedTaskClosing", "stopped"]);
+    assert_eq!(sent, [""; 0]);
 }

@@ -40,6 +40,7 @@ impl World {
                         self.note_completed();
                     }
                     LogRecord::Claim { .. } => self.coverage.count("claims"),
+                    LogRecord::Dropped { .. } => {}
                 }
             }
             StorageEvent::Deleted(path) => {

@@ -35,6 +35,20 @@ pub(crate) struct Seen {
     pub put: Vec<RecordId>,
     /// For each snapshot, how many of them were before it.
     pub frozen: BTreeMap<CheckpointId, (usize, usize)>,
+    /// There will be no others.
+    pub ended: bool,
+    /// The first of the snapshots that were taken after that.
+    pub first_at_the_end: Option<CheckpointId>,
+}
+
+impl Seen {
+    /// How many there were before the barrier of a checkpoint, as far as that is known.
+    pub(crate) fn before(&self, checkpoint: CheckpointId) -> Option<(usize, usize)> {
+        // Whoever has finished takes no part any more: all that there was is before it.
+        let has_finished = self.first_at_the_end.is_some_and(|first| first < checkpoint);
+        let all = || has_finished.then_some((self.taken.len(), self.put.len()));
+        self.frozen.get(&checkpoint).copied().or_else(all)
+    }
 }
 
 /// What the probes of one attempt have seen. Clones share it.
@@ -115,6 +129,7 @@ impl Operator for Probe {
     }
 
     fn finish(&mut self) -> Result<(), TaskError> {
+        self.note(|seen| seen.ended = true);
         self.inner.finish()
     }
 
@@ -135,9 +150,16 @@ impl Operator for Probe {
         let taken = self.inner.counts().records_in as usize;
         self.note(|seen| {
             seen.frozen.insert(checkpoint, (taken, seen.put.len()));
+            if seen.ended {
+                seen.first_at_the_end.get_or_insert(checkpoint);
+            }
         });
         self.witness.lock().fresh.push(checkpoint);
         self.inner.freeze(barrier)
+    }
+
+    fn notify_all_running(&mut self) -> Result<(), TaskError> {
+        self.inner.notify_all_running()
     }
 
     fn notify_complete(&mut self, checkpoint: CheckpointId, now: Duration) -> Result<(), TaskError> {

@@ -1,6 +1,6 @@
 //! A process that runs an attempt of the job: its subtasks, its master, and everything on its way between them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
@@ -110,6 +110,8 @@ impl Process {
             attempt: claimed.start.attempt,
             restored: claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint),
             mode: CheckpointingMode::ExactlyOnce,
+            checkpoints_after_tasks_finish: true,
+            finished: &prepared.finished,
             max_parallelism: &claimed.max_parallelism,
             channel_bytes_max: scenario.channel_bytes_max,
             executor: snapshots.clone(),
@@ -127,7 +129,7 @@ impl Process {
         };
         let slots = built.into_iter().map(slot).collect();
         let attempt = claimed.start.attempt;
-        let mut config = coordinator_config(&scenario.protocol, job, graph, &claimed);
+        let mut config = coordinator_config(&scenario.protocol, job, graph, &claimed, &prepared.finished);
         if planted == Some(Planted::ExpiredNotCounted) {
             config.tolerable_failures = u32::MAX;
         }
@@ -224,7 +226,13 @@ impl Slot {
     }
 }
 
-fn coordinator_config(protocol: &Protocol, job: &JobName, graph: &JobGraph, claimed: &ClaimedJob) -> CoordinatorConfig {
+fn coordinator_config(
+    protocol: &Protocol,
+    job: &JobName,
+    graph: &JobGraph,
+    claimed: &ClaimedJob,
+    finished: &BTreeSet<u32>,
+) -> CoordinatorConfig {
     CoordinatorConfig {
         job: job.clone(),
         interval_ms: Some(protocol.interval_ms),
@@ -232,9 +240,10 @@ fn coordinator_config(protocol: &Protocol, job: &JobName, graph: &JobGraph, clai
         min_pause_ms: protocol.min_pause_ms,
         max_concurrent: protocol.max_concurrent,
         tolerable_failures: protocol.tolerable_failures,
+        checkpoints_after_tasks_finish: true,
         retain: protocol.retain,
         key_hash: KEY_HASH_ID.to_owned(),
-        tasks: graph.task_plans(&claimed.max_parallelism),
+        tasks: graph.task_plans(&claimed.max_parallelism, finished),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the simulated job reads and writes, and what it must have written in the end.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,8 @@ pub(crate) struct Counted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Input {
     splits: Vec<Vec<u32>>,
+    /// How many of the splits, from the first on, are the first source's.
+    of_first: u32,
 }
 
 impl Input {
@@ -50,12 +53,19 @@ impl Input {
         let mut split = |length| (0..length).map(|_| dice.below(keys) as u32).collect::<Vec<_>>();
         let mut splits: Vec<Vec<u32>> = (0..splits).map(|number| split(1 + (number * 7) % longest)).collect();
         splits.push(split(longest + 3));
-        Self { splits }
+        // The first source has the shorter splits, and few of them: as a rule, it ends long before the second one.
+        let of_first = dice.between(1, 2) as u32;
+        Self { splits, of_first }
     }
 
     /// How many splits there are.
     pub(crate) fn splits(&self) -> u32 {
         self.splits.len() as u32
+    }
+
+    /// The splits of each of the two sources.
+    pub(crate) fn sources(&self) -> [Range<u32>; 2] {
+        [0..self.of_first, self.of_first..self.splits()]
     }
 
     /// How many records a split has.

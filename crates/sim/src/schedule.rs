@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use highwater_checkpoint::{Action, CheckpointFailureReason, CheckpointRequest, Event, LogRecord, RequestId, paths};
+use highwater_checkpoint::{
+    Action, CheckpointFailureReason, CheckpointRequest, Discard, Event, LogRecord, RequestId, paths,
+};
 use highwater_runtime::control::{Control, Report};
 use highwater_runtime::{Order, Step};
 use highwater_state_api::{Attempt, CheckpointId, StateHandle, SubtaskId};
@@ -294,7 +296,10 @@ impl World {
         if let Some(planted) = self.planted {
             planted.tamper(&mut report, process.attempt);
         }
-        process.master.on_report(self.now(), report)
+        let added = self.planted.and_then(|planted| planted.adds(&report));
+        let mut orders = process.master.on_report(self.now(), report);
+        orders.extend(added.into_iter().flat_map(|report| process.master.on_report(self.now(), report)));
+        orders
     }
 
     fn obey(&mut self, process: &mut Process, orders: Vec<Order>) -> Result<(), Violation> {
@@ -305,11 +310,17 @@ impl World {
                         self.ids.triggered(process.attempt, *checkpoint)?;
                         self.coverage.count("triggers");
                     }
+                    if message == Control::Finish {
+                        self.coverage.count("subtasks that have finished before the job");
+                    }
                     if let Some(slot) = process.slots.get_mut(&id) {
                         slot.send(message);
                     }
                 }
-                Order::Store(action) => {
+                Order::Store(mut action) => {
+                    if self.planted == Some(Planted::RetentionDeletesTheNewest) {
+                        self.discard_newest(&mut action);
+                    }
                     if self.planted == Some(Planted::CommitBeforeLog) {
                         commit_early(process, &action);
                     }
@@ -377,6 +388,19 @@ impl World {
     }
 }
 
+impl World {
+    /// Planted: what is no longer retained stays, and the newest checkpoint goes.
+    fn discard_newest(&self, action: &mut Action) {
+        if let Action::Discard { discard: Discard::Folder(folder), .. } = action
+            && let Some(id) = paths::checkpoint_of(&self.job, folder)
+            && self.completed.contains(id)
+            && let [(attempt, checkpoint, _)] = self.completed.newest(1)
+        {
+            *folder = paths::checkpoint_folder(&self.job, *attempt, *checkpoint);
+        }
+    }
+}
+
 /// Planted: subtasks are told of a checkpoint when its record is about to be written.
 fn commit_early(process: &mut Process, action: &Action) {
     if let Action::AppendLog { record: LogRecord::Completed { checkpoint, .. }, .. } = action {
@@ -387,11 +411,13 @@ fn commit_early(process: &mut Process, action: &Action) {
 fn describe_control(message: &Control) -> String {
     match message {
         Control::Trigger { checkpoint, .. } => format!("take checkpoint {checkpoint}"),
+        Control::AllRunning => "every subtask runs".to_owned(),
         Control::Complete(checkpoint) => format!("checkpoint {checkpoint} is complete"),
         Control::Aborted { checkpoint, .. } => format!("checkpoint {checkpoint} will never complete"),
         Control::Subsumed(checkpoint) => format!("checkpoint {checkpoint} is subsumed"),
         Control::AddSplit(_) => "read another split".to_owned(),
         Control::NoMoreSplits => "there are no more splits".to_owned(),
+        Control::Finish => "its task has finished".to_owned(),
         Control::Cancel => "stop".to_owned(),
     }
 }

@@ -20,6 +20,9 @@ fn three_hundred_seeds_are_clean() {
     for what in ["kills", "checkpoints completed", "restores", "storage failed after", "lost: acknowledgements"] {
         assert!(coverage.of(what) > 50, "{what} hardly ever happened:\n{coverage}");
     }
+    for what in ["subtasks that have finished before the job", "restores: with finished tasks"] {
+        assert!(coverage.of(what) > 20, "{what} hardly ever happened:\n{coverage}");
+    }
 }
 
 fn explain(run: &crate::Run) -> String {
@@ -75,4 +78,19 @@ fn a_subsumed_checkpoint_that_completes_all_the_same_is_caught() {
 #[test]
 fn failures_that_are_not_counted_are_caught() {
     is_caught(Planted::ExpiredNotCounted, "I9");
+}
+
+#[test]
+fn a_retention_that_deletes_the_newest_checkpoint_is_caught() {
+    is_caught(Planted::RetentionDeletesTheNewest, "I3");
+}
+
+#[test]
+fn a_final_checkpoint_that_is_skipped_is_caught() {
+    is_caught(Planted::FinalCheckpointSkipped, "commits follow checkpoints");
+}
+
+#[test]
+fn a_finished_subtask_that_is_restored_as_fresh_is_caught() {
+    is_caught(Planted::FinishedSubtaskRestoredAsFresh, "I1");
 }

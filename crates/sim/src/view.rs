@@ -8,19 +8,25 @@ use highwater_state_api::{
     canonical, check, operator_state,
 };
 
-use crate::job::{COUNT_STATE, COUNTER, KEYS_STATE, SINK, SOURCE, Split, Transaction, read_enumerator};
+use crate::job::{COUNT_STATE, COUNTER, KEYS_STATE, SINK, SOURCES, Split, Transaction, read_enumerator};
 use crate::storage::SimStorage;
 
 /// What a complete checkpoint says.
 pub(crate) struct CheckpointView {
     /// The index of the next record of each split that is not read to its end.
     pub positions: BTreeMap<u32, u32>,
+    /// The state of the counters; `None` when their task has finished, and has none.
+    pub counters: Option<CountersView>,
+    /// The transactions that are not known to be committed.
+    pub transactions: Vec<Transaction>,
+}
+
+/// What a checkpoint says of the counters.
+pub(crate) struct CountersView {
     /// The count of each key.
     pub counts: BTreeMap<u32, u64>,
     /// The same from operator state: how often each key is in the counters' lists.
     pub keys: BTreeMap<u32, u64>,
-    /// The transactions that are not known to be committed.
-    pub transactions: Vec<Transaction>,
 }
 
 /// Reads the metadata of a checkpoint, with everything it names: lengths and checksums are checked.
@@ -53,21 +59,29 @@ impl CheckpointView {
             let found = metadata.operators.iter().find(|operator| operator.uid.as_str() == uid);
             found.ok_or_else(|| BoxedError::from(format!("operator {uid} is not in the checkpoint")))
         };
+        let counter = operator(COUNTER)?;
+        let counters = match counter.finished {
+            true => None,
+            false => Some(CountersView { counts: counts(storage, counter)?, keys: keys(storage, counter)? }),
+        };
         Ok(Self {
-            positions: positions(storage, operator(SOURCE)?)?,
-            counts: counts(storage, operator(COUNTER)?)?,
-            keys: keys(storage, operator(COUNTER)?)?,
+            positions: positions(storage, [operator(SOURCES[0])?, operator(SOURCES[1])?])?,
+            counters,
             transactions: transactions(storage, operator(SINK)?)?,
         })
     }
 }
 
-fn positions(storage: &SimStorage, source: &OperatorState) -> Result<BTreeMap<u32, u32>, BoxedError> {
-    let enumerator = source.enumerator.as_ref().ok_or("the source has no enumerator state")?;
-    let mut splits = read_enumerator(enumerator)?;
-    for element in elements(storage, source, READER_SPLITS)? {
-        let split: Split = BincodeSerializer::default().deserialize(&element)?;
-        splits.push(split);
+fn positions(storage: &SimStorage, sources: [&OperatorState; 2]) -> Result<BTreeMap<u32, u32>, BoxedError> {
+    let mut splits = Vec::new();
+    // One that has finished has read everything.
+    for source in sources.into_iter().filter(|source| !source.finished) {
+        let enumerator = source.enumerator.as_ref().ok_or("a source has no enumerator state")?;
+        splits.extend(read_enumerator(enumerator)?);
+        for element in elements(storage, source, READER_SPLITS)? {
+            let split: Split = BincodeSerializer::default().deserialize(&element)?;
+            splits.push(split);
+        }
     }
     let mut positions = BTreeMap::new();
     for Split { number, next } in splits {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use highwater_checkpoint::{AttemptFailure, Event, Now};
 use highwater_runtime::control::Report;
 use highwater_runtime::graph::JobGraph;
-use highwater_runtime::restore::{Begun, ClaimedJob, begin_attempt};
+use highwater_runtime::restore::{Begun, ClaimedJob, RestoreOptions, begin_attempt};
 use highwater_runtime::{JobError, MasterEnd, Order, Preparation, Prepared, prepare};
 use highwater_state_api::{Attempt, CheckpointId, JobName, MaxParallelism, RowSettings, StateBackend};
 use highwater_state_kit::HeapStateBackend;
@@ -85,7 +85,7 @@ struct Starting {
 
 enum Started {
     Finished,
-    Claimed(ClaimedJob, Prepared),
+    Claimed(Box<ClaimedJob>, Prepared),
 }
 
 impl World {
@@ -292,14 +292,18 @@ impl World {
         let sets_max_parallelism = is_first || self.scenario.sets_max_parallelism;
         let max_parallelism = MaxParallelism::new(self.scenario.max_parallelism).ok().filter(|_| sets_max_parallelism);
         let (storage, job, shared) = (self.storage.clone(), self.job.clone(), graph.clone());
-        let (retain, nonce, hash_seed) = (self.scenario.protocol.retain, self.dice.next(), self.dice.next());
-        let now = self.time();
+        let options = RestoreOptions { retain: self.scenario.protocol.retain, falls_back: false };
+        let (nonce, hash_seed) = (self.dice.next(), self.dice.next());
+        let (now, planted) = (self.time(), self.planted);
         let future = async move {
             let targets = shared.targets(max_parallelism);
-            let claimed = match begin_attempt(&storage, &job, &targets, retain, nonce).await? {
+            let mut claimed = match begin_attempt(&storage, &job, &targets, options, nonce).await? {
                 Begun::Finished => return Ok(Started::Finished),
-                Begun::Claimed(claimed) => *claimed,
+                Begun::Claimed(claimed) => claimed,
             };
+            if let Some(planted) = planted {
+                planted.forget(&mut claimed);
+            }
             let state_backend: Arc<dyn StateBackend> = Arc::new(HeapStateBackend::new());
             let preparation = Preparation {
                 job: &job,
@@ -309,7 +313,7 @@ impl World {
                 row_settings: RowSettings { cached_rows_max: 1 << 16, hash_seed },
                 now,
             };
-            let prepared = prepare(&preparation, &claimed).await?;
+            let prepared = prepare(&preparation, &mut claimed).await?;
             Ok(Started::Claimed(claimed, prepared))
         };
         self.starting = Some(Starting { graph, witness, future: Box::pin(future) });
@@ -343,12 +347,16 @@ impl World {
                         if self.topology != self.topology_of_checkpoint {
                             self.coverage.count("restores: with other numbers of subtasks");
                         }
+                        if !prepared.finished.is_empty() {
+                            self.coverage.count("restores: with finished tasks");
+                        }
                         self.trace.write(self.now_ms, "master", format_args!("attempt {attempt} from {checkpoint}"));
                     }
                     None => self.trace.write(self.now_ms, "master", format_args!("attempt {attempt} from nothing")),
                 }
                 let Starting { graph, witness, .. } = starting;
-                let process = Process::new(&self.scenario, &self.job, &graph, claimed, prepared, witness, self.planted);
+                let process =
+                    Process::new(&self.scenario, &self.job, &graph, *claimed, prepared, witness, self.planted);
                 self.process = Some(process.map_err(progress::unexpected)?);
                 Ok(())
             }
@@ -444,7 +452,8 @@ impl World {
         if !self.is_finished || outside.committed() != committed {
             return Err(progress::unexpected("the finished job did something when it was started again"));
         }
-        // What was left behind could not be deleted, or came too late: the start has found it.
-        discarded::check(&self.storage, &self.job, &self.completed, self.scenario.protocol.retain)
+        // What was left behind could not be deleted, or came too late: the start has found it, and the checkpoints, for which
+        // there is nothing left to be restored.
+        discarded::check(&self.storage, &self.job, &self.completed, 0)
     }
 }

@@ -52,7 +52,7 @@ fn units_of(quoted: &str) -> Vec<u16> {
     units
 }
 
-/// Contract: F120.
+/// Contract: F117, F120.
 #[test]
 fn every_value_that_flink_computed_is_computed_here() {
     let file = include_str!("data/keygroup_vectors.csv");
@@ -126,7 +126,7 @@ fn checksum(hashes: impl Iterator<Item = u32>, count: u32) -> i64 {
     groups.fold(0i64, |sum, group| sum.wrapping_mul(31).wrapping_add(group))
 }
 
-/// Contract: F121.
+/// Contract: F117, F121.
 #[test]
 fn long_series_of_keys_fall_into_the_groups_of_flink() {
     let ints = || (0..100_000).map(hash_of_int);

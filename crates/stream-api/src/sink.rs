@@ -11,8 +11,8 @@ use crate::{Data, Timestamp};
 ///
 /// The order of calls in an attempt: [`Sink::start`] once for the job; then in each subtask [`Sink::create_writer`],
 /// [`Sink::commit`] for every restored transaction, writes, [`SinkWriter::prepare_commit`] at each barrier, and
-/// [`Sink::commit`] for the transactions of a checkpoint when it is complete. [`Sink::abort_earlier_attempts`] follows once
-/// in an attempt.
+/// [`Sink::commit`] for the transactions of a checkpoint when it is complete. [`Sink::abort_earlier_attempts`] comes once in
+/// an attempt, when every subtask has committed what it restored and no checkpoint has been triggered; perhaps between writes.
 ///
 /// # Transactions
 ///
@@ -67,8 +67,8 @@ pub trait Sink: Send + Sync + 'static {
     }
 
     /// Removes what earlier attempts left behind uncommitted, of whatever subtasks they had; nothing of this attempt.
-    /// Called on one subtask, when every transaction of a restored checkpoint is known to be committed. An error is logged;
-    /// nothing depends on it.
+    /// Called on one subtask as soon as every transaction of a restored checkpoint is known to be committed, so that readers
+    /// do not wait for transactions that will never end. An error is logged, and the next complete checkpoint tries again.
     fn abort_earlier_attempts(&self, _attempt: Attempt) -> Result<(), BoxedError> {
         Ok(())
     }

@@ -80,11 +80,18 @@ pub trait SourceReader: Send {
     /// Emits up to `cx.records_max` records. A record that was emitted counts as read in the next snapshot.
     fn poll(&mut self, cx: &PollContext<'_>, out: &mut Collector<Self::Out>) -> Result<Polled, BoxedError>;
 
-    /// The splits that are not read to their end, with the positions of the next records.
-    fn snapshot(&self) -> Result<Vec<Self::Split>, BoxedError>;
+    /// The splits that are not read to their end, with the positions of the next records, for a checkpoint. A later call is
+    /// for a later checkpoint, and one need not be complete before the next is taken.
+    fn snapshot(&mut self, checkpoint: CheckpointId) -> Result<Vec<Self::Split>, BoxedError>;
 
-    /// A checkpoint is complete: records before its positions are never read again, and upstream may be told so.
+    /// A checkpoint is complete: records before its positions are never read again, and upstream may be told so, but not of
+    /// those that came later. The word of a checkpoint may be lost; then one of a later checkpoint comes.
     fn notify_checkpoint_complete(&mut self, _checkpoint: CheckpointId) -> Result<(), BoxedError> {
+        Ok(())
+    }
+
+    /// A checkpoint will never be complete. Its records are in the next one.
+    fn notify_checkpoint_aborted(&mut self, _checkpoint: CheckpointId) -> Result<(), BoxedError> {
         Ok(())
     }
 }

@@ -103,7 +103,7 @@ impl SourceReader for KeyReader {
         Ok(Polled::More)
     }
 
-    fn snapshot(&self) -> Result<Vec<KeySplit>> {
+    fn snapshot(&mut self, _: highwater::state::CheckpointId) -> Result<Vec<KeySplit>> {
         Ok(self.split.into_iter().collect())
     }
 }

@@ -1,5 +1,5 @@
-//! How a checkpoint begins: its place is made ready, the split enumerators are snapshotted, hooks take part, then the sources
-//! are told.
+//! How a checkpoint begins: its place is made ready, the split enumerators are snapshotted, hooks take part, then the
+//! subtasks are told that no barrier will reach.
 //!
 //! One after the other, so that nothing is held back from readers while the storage is slow, and no barrier exists before
 //! the splits are known. Whatever fails here fails this checkpoint alone.
@@ -28,7 +28,8 @@ impl Coordinator {
         self.next_checkpoint = checkpoint.next();
         self.trigger.triggered(now.monotonic_ms, reason);
         let expires_at_ms = now.monotonic_ms.saturating_add(self.config.timeout_ms.max(1));
-        let pending = Pending::new(reason == Reason::Final, requests, now.wall_clock_ms, expires_at_ms);
+        let (plan, is_final) = (self.tasks.plan(), reason == Reason::Final);
+        let pending = Pending::new(plan, is_final, requests, now.wall_clock_ms, expires_at_ms);
         self.pending.insert(checkpoint, pending);
         let folder = paths::checkpoint_folder(&self.config.job, self.attempt, checkpoint);
         actions.push(Action::InitializeLocation { checkpoint, folder });
@@ -73,7 +74,7 @@ impl Coordinator {
             }
             actions.push(Action::TriggerHooks { checkpoint, triggered_at_ms });
         } else {
-            self.trigger_sources(now, checkpoint, actions);
+            self.trigger_subtasks(now, checkpoint, actions);
         }
     }
 
@@ -87,7 +88,7 @@ impl Coordinator {
         if let Some(pending) = self.pending_in(checkpoint, Phase::Hooks) {
             states.sort_by(|one, other| one.identifier.cmp(&other.identifier));
             pending.hooks = states;
-            self.trigger_sources(now, checkpoint, actions);
+            self.trigger_subtasks(now, checkpoint, actions);
         }
     }
 
@@ -121,12 +122,12 @@ impl Coordinator {
         }
     }
 
-    fn trigger_sources(&mut self, now: Now, checkpoint: CheckpointId, actions: &mut Vec<Action>) {
-        let subtasks = self.config.source_subtasks();
+    fn trigger_subtasks(&mut self, now: Now, checkpoint: CheckpointId, actions: &mut Vec<Action>) {
         if let Some(pending) = self.pending.get_mut(&checkpoint) {
             pending.phase = Phase::Acknowledgements;
-            let triggered_at_ms = pending.triggered_at_ms;
-            actions.push(Action::TriggerSources { checkpoint, triggered_at_ms, subtasks });
+            let (triggered_at_ms, plan) = (pending.triggered_at_ms, &pending.plan);
+            let (subtasks, finished) = (plan.to_trigger.clone(), plan.finished.clone());
+            actions.push(Action::TriggerSubtasks { checkpoint, triggered_at_ms, subtasks, finished });
         }
         self.finalize_if_complete(now, checkpoint, actions);
     }

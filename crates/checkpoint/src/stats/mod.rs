@@ -49,7 +49,8 @@ pub enum CheckpointStatsStatus {
 pub struct TaskStateStats {
     /// The operators in chain order.
     pub operators: Vec<OperatorUid>,
-    /// What each subtask has done, by index; `None` for those that have not acknowledged.
+    /// What each subtask has done, by index; `None` for those that have not acknowledged. Empty if the task had finished
+    /// before: nothing was asked of it.
     pub subtasks: Vec<Option<SubtaskStateStats>>,
 }
 

@@ -174,3 +174,20 @@ fn what_an_attempt_has_left_pending_ends_with_the_next() {
         assert_eq!(observed.snapshot().history[0].acknowledged().count(), 0);
     }
 }
+
+#[test]
+fn a_task_that_had_finished_before_is_neither_late_nor_waited_for() {
+    let mut config = config();
+    config.tasks[0].finished = true;
+    let counters = [subtask(1, 0), subtask(1, 1)];
+    let mut job = Observed::new(config);
+    counters.into_iter().for_each(|subtask| job.event(0, Event::SubtaskRunning { subtask }));
+    job.trigger(1_000, 1);
+    job.event(1_100, Event::Acknowledged(acknowledgement(ATTEMPT, CheckpointId(1), counters[0])));
+    assert_eq!(job.snapshot().pending[0].not_acknowledged().collect::<Vec<_>>(), [counters[1]]);
+    job.event(1_200, Event::Acknowledged(acknowledgement(ATTEMPT, CheckpointId(1), counters[1])));
+    job.publish(1_300, 1, 6);
+    let stats = job.snapshot().history[0].clone();
+    assert_eq!(stats.acknowledged().map(|(subtask, _)| subtask).collect::<Vec<_>>(), counters);
+    assert!(stats.to_string().contains("acknowledged  by 2 of 2, "), "{stats}");
+}

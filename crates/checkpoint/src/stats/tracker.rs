@@ -125,9 +125,12 @@ impl CheckpointStatsTracker {
     pub fn on_action(&mut self, now: Now, action: &Action) {
         match action {
             Action::InitializeLocation { checkpoint, .. } => self.triggered(now, *checkpoint),
-            Action::TriggerSources { checkpoint, .. } => {
+            Action::TriggerSubtasks { checkpoint, finished, .. } => {
                 if let Some(pending) = self.pending.get_mut(checkpoint) {
                     pending.stats.is_begun = true;
+                    for task in finished {
+                        pending.stats.tasks[*task as usize].subtasks.clear();
+                    }
                 }
             }
             Action::NotifyComplete { checkpoint } => self.ended(now, *checkpoint, CheckpointStatsStatus::Completed),

@@ -102,7 +102,7 @@ pub fn a_table_without_entries_goes_on(factory: BackendFactory<'_>) {
     });
 }
 
-/// Contract: D97.
+/// Contract: A29, D97.
 /// A restored state is used as what it was written as, or the registration names it and says what differs.
 pub fn a_restored_state_is_not_taken_for_another_kind_or_schema(factory: BackendFactory<'_>) {
     with_every_cache(factory, |bench| {

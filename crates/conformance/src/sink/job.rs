@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use highwater_state_api::{Attempt, CheckpointId, JobName, OperatorUid};
+use highwater_state_api::{Attempt, BoxedError, CheckpointId, JobName, OperatorUid};
 use highwater_stream_api::{CommitError, SinkContext, SinkStart};
 
 use super::erased::{AnySink, AnyWriter, Bytes};
@@ -50,8 +50,15 @@ impl Job {
         self.begin(None, Vec::new(), parallelism)
     }
 
-    /// Starts an attempt from a checkpoint: what it has of transactions is committed.
+    /// Starts an attempt from a checkpoint: what it has of transactions is committed, and what else there is aborted.
     pub(super) fn restore(&mut self, checkpoint: u64, parallelism: u32) -> Run {
+        let mut run = self.restore_without_aborts(checkpoint, parallelism);
+        run.abort_earlier_attempts();
+        run
+    }
+
+    /// An attempt whose first try to abort earlier ones has failed: the next complete checkpoint tries again.
+    pub(super) fn restore_without_aborts(&mut self, checkpoint: u64, parallelism: u32) -> Run {
         let mut run = self.restore_without_commits(checkpoint, parallelism);
         run.commit_up_to(checkpoint);
         run
@@ -108,16 +115,26 @@ struct Subtask {
 
 impl Run {
     pub(super) fn write(&mut self, subtask: usize, records: &[&str]) {
-        records.iter().for_each(|record| self.subtasks[subtask].writer.write(record).unwrap());
+        self.try_write(subtask, records).unwrap();
+    }
+
+    /// The same for an attempt whose transactions may be aborted by now.
+    pub(super) fn try_write(&mut self, subtask: usize, records: &[&str]) -> Result<(), BoxedError> {
+        records.iter().try_for_each(|record| self.subtasks[subtask].writer.write(record))
     }
 
     /// Prepares the open transaction of one subtask.
     pub(super) fn prepare(&mut self, subtask: usize, checkpoint: u64) -> Option<Prepared> {
+        self.try_prepare(subtask, checkpoint).unwrap()
+    }
+
+    /// The same for an attempt whose transactions may be aborted by now.
+    pub(super) fn try_prepare(&mut self, subtask: usize, checkpoint: u64) -> Result<Option<Prepared>, BoxedError> {
         let Subtask { writer, ledger } = &mut self.subtasks[subtask];
-        let transaction = writer.prepare_commit(CheckpointId(checkpoint)).unwrap()?;
-        let prepared = Prepared { checkpoint, transaction };
-        ledger.push(prepared.clone());
-        Some(prepared)
+        let prepared = writer.prepare_commit(CheckpointId(checkpoint))?;
+        let prepared = prepared.map(|transaction| Prepared { checkpoint, transaction });
+        ledger.extend(prepared.clone());
+        Ok(prepared)
     }
 
     /// Prepares the open transaction of every subtask; their snapshots are in the storage.
@@ -132,6 +149,10 @@ impl Run {
     /// Every subtask hears that a checkpoint is complete.
     pub(super) fn complete(&mut self, checkpoint: u64) {
         self.commit_up_to(checkpoint);
+        self.abort_earlier_attempts();
+    }
+
+    fn abort_earlier_attempts(&mut self) {
         if !mem::replace(&mut self.has_aborted, true) {
             self.sink.abort_earlier_attempts(self.attempt).unwrap();
         }

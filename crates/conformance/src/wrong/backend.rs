@@ -97,6 +97,10 @@ defects! {
     SnapshotReplacesTheOthers => several_snapshots_can_be_open_at_once,
     /// A snapshot that is dropped empties the others that are open.
     DroppedSnapshotEmptiesTheOthers => several_snapshots_can_be_open_at_once,
+    /// A snapshot that is dropped unread takes the first state with it.
+    GivenUpSnapshotTakesState => a_snapshot_that_is_given_up_leaves_the_state,
+    /// Snapshots are empty when the backend that took them is gone.
+    SnapshotGoesWithTheBackend => a_snapshot_outlives_its_state,
     /// A snapshot is empty on any thread but the one that took it.
     SnapshotStaysOnItsThread => a_snapshot_can_be_written_on_another_thread,
     /// A key group of a snapshot can be visited once.
@@ -328,6 +332,14 @@ impl KeyedStateBackend for WrongKeyedBackend {
             for entry in entries.iter().map(OwnedEntry::borrowed) {
                 self.live.tables(|tables| tables.put(entry.at, entry.value)).expect(IN_MEMORY);
             }
+        }
+    }
+}
+
+impl Drop for WrongKeyedBackend {
+    fn drop(&mut self) {
+        if self.defect == BackendDefect::SnapshotGoesWithTheBackend {
+            self.snapshots.empty_up_to(CheckpointId(u64::MAX));
         }
     }
 }

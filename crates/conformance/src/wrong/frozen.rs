@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use highwater_state_api::{CheckpointId, EntryVisitor, FrozenState, KeyGroup, KeyGroupRange, StateError, TableId};
+use highwater_state_api::{
+    CheckpointId, EntryVisitor, FrozenState, KeyGroup, KeyGroupRange, Prefix, StateError, TableId,
+};
 
 use super::backend::{BackendDefect, Live, OwnedEntry};
 
@@ -170,6 +172,9 @@ impl Drop for WrongFrozen {
     fn drop(&mut self) {
         if self.defect == BackendDefect::DroppedSnapshotEmptiesTheOthers {
             self.others.empty_up_to(CheckpointId(u64::MAX));
+        }
+        if self.defect == BackendDefect::GivenUpSnapshotTakesState && self.visited.is_empty() {
+            self.live.clear(Prefix::Table(TableId(0))).expect("the reference fails only during an outage");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Rows that do not fit end the job with file, line, record and column, wherever reading began.
 
+use highwater_state_api::CheckpointId;
 use std::time::Duration;
 
 use highwater_stream_api::{BoxedError, Source, SourceReader, SplitAssignment, SplitEnumerator};
@@ -33,7 +34,7 @@ fn failure(content: &[u8], records_before: usize) -> String {
                 let left = stop_before - out.len();
                 poll_at(&mut reader, Duration::ZERO, left, &mut out).unwrap();
             }
-            let splits = reader.snapshot().unwrap();
+            let splits = reader.snapshot(CheckpointId(1)).unwrap();
             let mut reader = source.create_reader(0).unwrap();
             splits.into_iter().for_each(|split| reader.add_split(split).unwrap());
             let error = until_error(&mut reader, &mut out);
@@ -41,7 +42,7 @@ fn failure(content: &[u8], records_before: usize) -> String {
             let again = until_error(&mut reader, &mut out);
             assert_eq!(out.len(), records_before, "the row was passed over after its error");
             assert_eq!(error.to_string(), again.to_string());
-            assert_eq!(reader.snapshot().unwrap()[0].position.record, records_before as u64);
+            assert_eq!(reader.snapshot(CheckpointId(1)).unwrap()[0].position.record, records_before as u64);
             let text = full_text(&*error);
             texts.push(text.replace(directory.path().to_str().unwrap(), "DIR"));
         }

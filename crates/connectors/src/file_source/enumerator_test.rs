@@ -1,5 +1,6 @@
 //! Which files are found, and that a restart reads the same ones or says what has changed.
 
+use highwater_state_api::CheckpointId;
 use std::fs;
 
 use highwater_stream_api::{BoxedError, Source, SourceReader, SplitAssignment, SplitEnumerator};
@@ -129,7 +130,7 @@ fn change(content: &[u8], change: impl Fn(&str)) -> [Option<FileSourceError>; 2]
     let mut reader = source.create_reader(0).unwrap();
     reader.add_split(split).unwrap();
     read(&mut enumerator, &mut reader, 1, 1).unwrap();
-    let splits = reader.snapshot().unwrap();
+    let splits = reader.snapshot(CheckpointId(1)).unwrap();
 
     change(&path);
     let mut reader = source.create_reader(0).unwrap();

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
 
+use highwater_state_api::CheckpointId;
 use highwater_stream_api::{BoxedError, Collector, Data, PollContext, Polled, SourceReader, Timestamp};
 
 use super::csv_format::{CsvFormat, CsvRows, Header};
@@ -133,7 +134,7 @@ impl<T: Data> SourceReader for FileSourceReader<T> {
         Ok(if self.splits.is_empty() { Polled::NeedSplit } else { Polled::More })
     }
 
-    fn snapshot(&self) -> Result<Vec<FileSplit>, BoxedError> {
+    fn snapshot(&mut self, _: CheckpointId) -> Result<Vec<FileSplit>, BoxedError> {
         Ok(self.splits.iter().cloned().collect())
     }
 }

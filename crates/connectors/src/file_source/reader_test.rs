@@ -1,5 +1,6 @@
 //! Reading CSV files, and going on after every record, whatever the file looks like.
 
+use highwater_state_api::CheckpointId;
 use std::path::Path;
 
 use highwater_stream_api::{Polled, Source, SourceReader};
@@ -134,7 +135,7 @@ fn a_position_counts_bytes_of_content_and_records() {
         reader.add_split(enumerator::find(Path::new(path)).unwrap().remove(0)).unwrap();
         let mut positions = Vec::new();
         loop {
-            match reader.snapshot().unwrap().first() {
+            match reader.snapshot(CheckpointId(1)).unwrap().first() {
                 Some(split) => positions.push((split.position.byte, split.position.record)),
                 None => return positions,
             }
@@ -163,13 +164,13 @@ fn a_long_way_into_a_compressed_file_is_taken_in_several_polls() {
     while out.len() < 19 {
         poll_at(&mut reader, std::time::Duration::ZERO, 19 - out.len(), &mut out).unwrap();
     }
-    split.position = reader.snapshot().unwrap()[0].position;
+    split.position = reader.snapshot(CheckpointId(1)).unwrap()[0].position;
 
     let mut reader = source.create_reader(0).unwrap();
     reader.add_split(split.clone()).unwrap();
     let (mut out, mut polls) = (Vec::new(), 0);
     while out.is_empty() {
-        assert_eq!(reader.snapshot().unwrap(), [split.clone()], "the position does not move on the way");
+        assert_eq!(reader.snapshot(CheckpointId(1)).unwrap(), [split.clone()], "the position does not move on the way");
         assert_eq!(poll_at(&mut reader, std::time::Duration::ZERO, 1, &mut out).unwrap(), Polled::More);
         polls += 1;
     }

@@ -39,6 +39,6 @@ impl Progress {
     /// The snapshot of an operator that has nothing else.
     pub(crate) fn snapshot(&self) -> OperatorSnapshot {
         let watermark = (self.watermark > Timestamp::MIN).then(|| self.watermark.to_raw());
-        OperatorSnapshot { watermark, finished: self.finished, ..OperatorSnapshot::default() }
+        OperatorSnapshot { watermark, ended: self.finished, ..OperatorSnapshot::default() }
     }
 }

@@ -71,6 +71,25 @@ impl<S: Sink> SinkOperator<S> {
     }
 }
 
+impl<S: Sink> SinkOperator<S> {
+    /// Removes what earlier attempts left behind. Every subtask has committed what it restored, so that it is in no
+    /// checkpoint, and whoever wrote it is fenced. Nothing depends on it but readers of the target, who may have to wait for
+    /// transactions that are open: what fails is tried again when a checkpoint is complete.
+    fn abort_earlier_attempts(&mut self) {
+        let Opened { cx, cleaned, .. } = opened(&mut self.opened);
+        if *cleaned {
+            return;
+        }
+        match self.sink.abort_earlier_attempts(cx.attempt) {
+            Ok(()) => *cleaned = true,
+            Err(error) => {
+                let error = crate::error::chain_of(&*error);
+                tracing::warn!(operator = %cx.uid, error, "what earlier attempts left could not be removed");
+            }
+        }
+    }
+}
+
 impl<S: Sink> Operator for SinkOperator<S> {
     fn open(&mut self, mut cx: OperatorContext) -> Result<(), TaskError> {
         refuse_other_state(cx.restored.as_ref(), Takes::List(SINK_TRANSACTIONS)).map_err(TaskError::state(&cx.uid))?;
@@ -143,19 +162,15 @@ impl<S: Sink> Operator for SinkOperator<S> {
         Ok(FrozenOperator { operator: Some(operator), snapshot: self.progress.snapshot(), ..FrozenOperator::default() })
     }
 
+    fn notify_all_running(&mut self) -> Result<(), TaskError> {
+        self.abort_earlier_attempts();
+        Ok(())
+    }
+
     fn notify_complete(&mut self, checkpoint: CheckpointId, now: Duration) -> Result<(), TaskError> {
         opened(&mut self.opened).ledger.complete(checkpoint);
         self.commit(now)?;
-        let Opened { cx, cleaned, .. } = opened(&mut self.opened);
-        if !*cleaned {
-            // No checkpoint of this attempt was triggered before every subtask had committed what it restored. So what is
-            // left of earlier attempts is in no checkpoint, and nothing depends on its removal.
-            if let Err(error) = self.sink.abort_earlier_attempts(cx.attempt) {
-                let error = crate::error::chain_of(&*error);
-                tracing::warn!(operator = %cx.uid, error, "what earlier attempts left could not be removed");
-            }
-            *cleaned = true;
-        }
+        self.abort_earlier_attempts();
         Ok(())
     }
 

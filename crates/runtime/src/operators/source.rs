@@ -116,8 +116,11 @@ where
         take_batch(&mut self.output)
     }
 
-    fn freeze(&mut self, _: Barrier) -> Result<FrozenOperator, FreezeError> {
-        let splits = self.reader.snapshot().map_err(TaskError::user(opened(&mut self.uid), "snapshot its position"))?;
+    fn freeze(&mut self, barrier: Barrier) -> Result<FrozenOperator, FreezeError> {
+        let splits = self
+            .reader
+            .snapshot(barrier.checkpoint)
+            .map_err(TaskError::user(opened(&mut self.uid), "snapshot its position"))?;
         let operator =
             frozen_list(READER_SPLITS, splits.into_iter()).map_err(TaskError::state(opened(&mut self.uid)))?;
         Ok(FrozenOperator { operator: Some(operator), snapshot: self.progress.snapshot(), ..FrozenOperator::default() })
@@ -127,6 +130,12 @@ where
         self.reader
             .notify_checkpoint_complete(checkpoint)
             .map_err(TaskError::user(opened(&mut self.uid), "hear of a complete checkpoint"))
+    }
+
+    fn notify_aborted(&mut self, checkpoint: CheckpointId) -> Result<(), TaskError> {
+        self.reader
+            .notify_checkpoint_aborted(checkpoint)
+            .map_err(TaskError::user(opened(&mut self.uid), "hear of an aborted checkpoint"))
     }
 
     fn as_source(&mut self) -> Option<&mut dyn SourceControl> {

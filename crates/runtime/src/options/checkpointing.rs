@@ -6,6 +6,8 @@ use std::time::Duration;
 use highwater_checkpoint::CheckpointingMode;
 use highwater_state_api::{ConfigOption, ConfigValue, OptionDescription};
 
+use crate::ExternalizedCheckpointRetention;
+
 /// Flink's largest number: as many as one likes.
 const ANY_NUMBER: i64 = i32::MAX as i64;
 const AT_LEAST_10_MS: &str = "a duration of at least 10 ms, such as 10 min, 30 s or 500 (milliseconds)";
@@ -86,6 +88,15 @@ pub const TOLERABLE_FAILURES: ConfigOption<i64> = ConfigOption::new(
 .with_default("0")
 .with_check("a whole number from 0 to 2147483647", |number| (0..=ANY_NUMBER).contains(number));
 
+/// Whether checkpoints are taken after some tasks have ended.
+pub const AFTER_TASKS_FINISH: ConfigOption<bool> = ConfigOption::new(
+    "execution.checkpointing.checkpoints-after-tasks-finish",
+    "Whether checkpoints are taken once some subtasks have processed all their input and others have not. If not, the next \
+     one is the last, when all of them have.",
+)
+.with_default("true")
+.with_deprecated_keys(&["execution.checkpointing.checkpoints-after-tasks-finish.enabled"]);
+
 /// Whether state that nobody claims may be lost.
 pub const IGNORE_UNCLAIMED_STATE: ConfigOption<bool> = ConfigOption::new(
     "execution.state-recovery.ignore-unclaimed-state",
@@ -101,6 +112,24 @@ pub const RETAINED: ConfigOption<i64> = ConfigOption::new(
 )
 .with_default("1")
 .with_deprecated_keys(&["state.checkpoints.num-retained"]);
+
+/// What becomes of the checkpoints of a job that ends.
+pub const EXTERNALIZED_RETENTION: ConfigOption<ExternalizedCheckpointRetention> = ConfigOption::new(
+    "execution.checkpointing.externalized-checkpoint-retention",
+    "Whether checkpoints outlive a job that is cancelled or fails: both (RETAIN_ON_CANCELLATION), only the failure \
+     (DELETE_ON_CANCELLATION) or neither (NO_EXTERNALIZED_CHECKPOINTS, Flink's default). A finished job keeps none, a killed \
+     one all.",
+)
+.with_default("RETAIN_ON_CANCELLATION");
+
+/// Whether a job goes on from an older checkpoint when the newest is damaged.
+pub const FALL_BACK: ConfigOption<bool> = ConfigOption::new(
+    "execution.state-recovery.fall-back-to-older-checkpoint",
+    "Whether a job goes on from the next older checkpoint that is kept when the newest one is damaged; otherwise it is not \
+     started. What followed the newer one outside the job, such as committed transactions and acknowledged input, is not \
+     taken back.",
+)
+.with_default("false");
 
 impl ConfigValue for Mode {
     const EXPECTED: &'static str = "EXACTLY_ONCE or AT_LEAST_ONCE";
@@ -147,7 +176,10 @@ pub fn describe() -> Vec<OptionDescription> {
         MIN_PAUSE.describe(),
         MAX_CONCURRENT.describe(),
         TOLERABLE_FAILURES.describe(),
+        AFTER_TASKS_FINISH.describe(),
         RETAINED.describe(),
+        EXTERNALIZED_RETENTION.describe(),
+        FALL_BACK.describe(),
         IGNORE_UNCLAIMED_STATE.describe(),
         HISTORY.describe(),
     ]

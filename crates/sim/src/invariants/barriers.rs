@@ -11,13 +11,13 @@ use crate::record::RecordId;
 
 const NAME: &str = "I2 barriers keep their place";
 
-/// Compares both sides of each edge, once every subtask of both has its snapshot.
+/// Compares both sides of each edge, once every subtask of both has its snapshot or has finished.
 pub(crate) fn check(testimony: &Testimony, checkpoint: CheckpointId) -> Result<(), Violation> {
     for (from, to) in [(Role::Source, Role::Counter), (Role::Counter, Role::Sink)] {
         let before = |role, side: fn(&crate::probe::Seen, (usize, usize)) -> &[RecordId]| {
             let mut records = Vec::new();
             for (_, seen) in testimony.seen.iter().filter(|((of, _), _)| *of == role) {
-                records.extend_from_slice(side(seen, *seen.frozen.get(&checkpoint)?));
+                records.extend_from_slice(side(seen, seen.before(checkpoint)?));
             }
             records.sort_unstable();
             Some(records)

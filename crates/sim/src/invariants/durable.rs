@@ -16,6 +16,8 @@ const NAME: &str = "I3 complete means durable";
 #[derive(Debug, Default)]
 pub(crate) struct Completed {
     all: Vec<(Attempt, CheckpointId, StateHandle)>,
+    /// Whether the log says that the job has finished.
+    is_finished: bool,
 }
 
 impl Completed {
@@ -24,6 +26,7 @@ impl Completed {
         if let LogRecord::Completed { attempt, checkpoint, metadata } = record {
             self.all.push((*attempt, *checkpoint, metadata.clone()));
         }
+        self.is_finished |= matches!(record, LogRecord::Finished { .. });
     }
 
     /// Whether a checkpoint of this attempt that covers `checkpoint` is complete.
@@ -34,6 +37,16 @@ impl Completed {
     /// The newest checkpoints, oldest first.
     pub(crate) fn newest(&self, retain: usize) -> &[(Attempt, CheckpointId, StateHandle)] {
         &self.all[self.all.len().saturating_sub(retain)..]
+    }
+
+    /// Whether a checkpoint is, or was, complete.
+    pub(crate) fn contains(&self, (checkpoint, attempt): (CheckpointId, Attempt)) -> bool {
+        self.find(attempt, checkpoint).is_some()
+    }
+
+    /// The checkpoints that a job which retains so many must not lose. A finished one may lose all.
+    fn retained(&self, retain: usize) -> &[(Attempt, CheckpointId, StateHandle)] {
+        self.newest(if self.is_finished { 0 } else { retain })
     }
 
     fn find(&self, attempt: Attempt, checkpoint: CheckpointId) -> Option<&StateHandle> {
@@ -59,7 +72,7 @@ pub(crate) fn check_told(
 
 /// Every retained checkpoint is durable.
 pub(crate) fn check_retained(storage: &SimStorage, completed: &Completed, retain: usize) -> Result<(), Violation> {
-    for (attempt, checkpoint, metadata) in completed.newest(retain) {
+    for (attempt, checkpoint, metadata) in completed.retained(retain) {
         read_durable(storage, metadata).map_err(|error| {
             Violation::new(NAME, format!("checkpoint {checkpoint} of attempt {attempt} is retained: {error}"))
         })?;
@@ -67,9 +80,9 @@ pub(crate) fn check_retained(storage: &SimStorage, completed: &Completed, retain
     Ok(())
 }
 
-/// An object was deleted: no retained checkpoint lies in its folder.
+/// An object was deleted: no retained checkpoint lies in its folder. Of a finished job none is retained.
 pub(crate) fn check_deleted(completed: &Completed, retain: usize, deleted: &ObjectPath) -> Result<(), Violation> {
-    for (attempt, checkpoint, metadata) in completed.newest(retain) {
+    for (attempt, checkpoint, metadata) in completed.retained(retain) {
         let folder = metadata.object().and_then(|path| path.as_str().rsplit_once('/')).map(|(folder, _)| folder);
         let lies_in = |folder: &str| deleted.as_str().strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
         if folder.is_some_and(lies_in) {

@@ -52,6 +52,7 @@ impl Ids {
                     return violation(format!("attempt {attempt} finishes a job that is not its own"));
                 }
             }
+            LogRecord::Dropped { .. } => return violation("nobody drops checkpoints here".to_owned()),
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! The simulated job: source → counter → sink, as a production job graph with probes around its operators.
+//! The simulated job: two sources that end at different times → counter → sink, as a production job graph with probes
+//! around its operators.
 
 mod counter;
 mod sink;
@@ -11,7 +12,7 @@ pub(crate) use source::{Sleepers, Split, read_enumerator};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use highwater_runtime::graph::{JobGraph, OperatorFactory};
+use highwater_runtime::graph::{EdgeNode, EdgePattern, JobGraph, OperatorFactory, TaskNode};
 use highwater_runtime::{JobError, StreamExecutionEnvironment};
 
 use crate::planted::Planted;
@@ -24,8 +25,8 @@ use source::SimSource;
 
 /// Name of the job.
 pub(crate) const JOB: &str = "sim";
-/// Uid of the source.
-pub(crate) const SOURCE: &str = "source";
+/// Uids of the sources.
+pub(crate) const SOURCES: [&str; 2] = ["source", "second-source"];
 /// Uid of the counter.
 pub(crate) const COUNTER: &str = "counter";
 /// Uid of the sink.
@@ -58,14 +59,19 @@ pub(crate) fn job_graph(
     let environment = StreamExecutionEnvironment::new(JOB);
     environment.set_max_parallelism(scenario.max_parallelism);
     let off_by = planted.map_or(0, Planted::off_by);
-    let source = SimSource { input, burst: scenario.source_burst, sleepers, off_by };
-    let mut records = environment.from_source(source).uid(SOURCE).set_parallelism(topology.sources);
-    if scenario.with_timestamps {
-        records = records
-            .assign_timestamps(|record: &Record| i64::from(record.index))
-            .uid("timestamps")
-            .set_parallelism(topology.sources);
-    }
+    let [first_splits, second_splits] = input.sources();
+    let source = |uid: &str, splits| {
+        let (input, sleepers) = (input.clone(), sleepers.clone());
+        let source = SimSource { input, splits, burst: scenario.source_burst, sleepers, off_by };
+        let records = environment.from_source(source).uid(uid).set_parallelism(topology.sources);
+        if !scenario.with_timestamps {
+            return records;
+        }
+        let timestamps = records.assign_timestamps(|record: &Record| i64::from(record.index));
+        timestamps.uid(format!("timestamps-of-{uid}")).set_parallelism(topology.sources)
+    };
+    source(SOURCES[1], second_splits);
+    let records = source(SOURCES[0], first_splits);
     let ballast_bytes = scenario.ballast_bytes;
     records
         .key_by_value(|record: &Record| record.key)
@@ -76,20 +82,30 @@ pub(crate) fn job_graph(
         .uid(SINK)
         .set_parallelism(topology.sinks);
     let mut graph = environment.job_graph()?;
+    join_second_source(&mut graph);
     if let Some(planted) = planted {
         planted.plant_in(&mut graph);
     }
     for node in graph.tasks.iter_mut().flat_map(|task| &mut task.operators) {
-        let role = match node.uid.as_str() {
-            SOURCE => Role::Source,
-            COUNTER => Role::Counter,
-            SINK => Role::Sink,
+        let (role, first) = match node.uid.as_str() {
+            uid if uid == SOURCES[0] => (Role::Source, 0),
+            uid if uid == SOURCES[1] => (Role::Source, topology.sources),
+            COUNTER => (Role::Counter, 0),
+            SINK => (Role::Sink, 0),
             _ => continue,
         };
         let (inner, witness) = (node.factory.clone(), witness.clone());
         let factory: OperatorFactory =
-            Arc::new(move |subtask| Ok(Box::new(Probe::new(inner(subtask)?, role, subtask, witness.clone()))));
+            Arc::new(move |subtask| Ok(Box::new(Probe::new(inner(subtask)?, role, first + subtask, witness.clone()))));
         node.factory = factory;
     }
     Ok(graph)
+}
+
+/// Lets the second source send to the counter as the first one does.
+fn join_second_source(graph: &mut JobGraph) {
+    let head = |task: &TaskNode| task.operators[0].uid.as_str() == SOURCES[1];
+    let from = graph.tasks.iter().position(head).expect("the second source heads a task");
+    let edge = graph.edges[0].clone();
+    graph.edges.push(EdgeNode { from, pattern: EdgePattern::AllToAll, ..edge });
 }

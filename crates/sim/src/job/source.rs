@@ -1,11 +1,12 @@
 //! The source of the simulated job: splits of unequal lengths, exact positions, pauses.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use highwater_state_api::{BincodeSerializer, BoxedError, Serializer};
+use highwater_state_api::{BincodeSerializer, BoxedError, CheckpointId, Serializer};
 use highwater_stream_api::{
     Collector, PollContext, Polled, Source, SourceReader, SplitAssignment, SplitEnumerator, Timestamp,
 };
@@ -49,6 +50,8 @@ impl Sleepers {
 pub(super) struct SimSource {
     /// The input.
     pub input: Arc<Input>,
+    /// The splits of it that are this source's.
+    pub splits: Range<u32>,
     /// How many records a reader emits before it pauses; 0: it never does.
     pub burst: u32,
     /// Readers that pause until they are woken.
@@ -64,7 +67,7 @@ impl Source for SimSource {
     type Reader = SimReader;
 
     fn create_enumerator(&self) -> Result<SimEnumerator, BoxedError> {
-        Ok(SimEnumerator((0..self.input.splits()).map(|number| Split { number, next: 0 }).collect()))
+        Ok(SimEnumerator(self.splits.clone().map(|number| Split { number, next: 0 }).collect()))
     }
 
     fn restore_enumerator(&self, state: &[u8]) -> Result<SimEnumerator, BoxedError> {
@@ -72,7 +75,7 @@ impl Source for SimSource {
     }
 
     fn create_reader(&self, _: u32) -> Result<SimReader, BoxedError> {
-        let Self { input, burst, sleepers, off_by } = self;
+        let Self { input, burst, sleepers, off_by, .. } = self;
         let (input, sleepers) = (input.clone(), sleepers.clone());
         Ok(SimReader {
             input,
@@ -168,7 +171,7 @@ impl SourceReader for SimReader {
         Ok(if self.splits.is_empty() { Polled::NeedSplit } else { Polled::More })
     }
 
-    fn snapshot(&self) -> Result<Vec<Split>, BoxedError> {
+    fn snapshot(&mut self, _: CheckpointId) -> Result<Vec<Split>, BoxedError> {
         let position = |split: &Split| Split { next: split.next.saturating_sub(self.off_by), ..*split };
         Ok(self.splits.iter().map(position).collect())
     }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use highwater_runtime::control::Report;
 use highwater_runtime::graph::{JobGraph, OperatorFactory, OutputFactory};
 use highwater_runtime::operator::Operator;
+use highwater_runtime::restore::ClaimedJob;
 use highwater_state_api::Attempt;
 
 /// A bug that can be planted.
@@ -37,6 +38,12 @@ pub enum Planted {
     SubsumedPendingCompletes,
     /// Checkpoints that expire, or fail otherwise, are not counted.
     ExpiredNotCounted,
+    /// When a checkpoint is no longer retained, the folder of the newest one is deleted in the place of its own.
+    RetentionDeletesTheNewest,
+    /// A subtask counts as ended from its first moment on, so that a checkpoint from before its end is taken for its last.
+    FinalCheckpointSkipped,
+    /// What has finished in a checkpoint is restored as if it had never been there.
+    FinishedSubtaskRestoredAsFresh,
 }
 
 impl fmt::Display for Planted {
@@ -63,13 +70,30 @@ impl Planted {
             | Self::PositionOffByOne
             | Self::LateAcknowledgementCounted
             | Self::SubsumedPendingCompletes
-            | Self::ExpiredNotCounted => {}
+            | Self::ExpiredNotCounted
+            | Self::RetentionDeletesTheNewest => {}
+            Self::FinalCheckpointSkipped | Self::FinishedSubtaskRestoredAsFresh => {}
         }
     }
 
     /// How many records the positions in snapshots are before the true ones.
     pub fn off_by(self) -> u32 {
         u32::from(self == Self::PositionOffByOne)
+    }
+
+    /// What is reported besides a report.
+    pub fn adds(self, report: &Report) -> Option<Report> {
+        match (self, report) {
+            (Self::FinalCheckpointSkipped, Report::Running(subtask)) => Some(Report::Ended(*subtask)),
+            _ => None,
+        }
+    }
+
+    /// Changes what an attempt goes on from.
+    pub fn forget(self, claimed: &mut ClaimedJob) {
+        if let (Self::FinishedSubtaskRestoredAsFresh, Some((_, assignment))) = (self, &mut claimed.restored) {
+            assignment.operators.retain(|_, operator| !operator.finished);
+        }
     }
 
     /// Changes a report on its way to the master of `attempt`.
@@ -121,6 +145,10 @@ macro_rules! forward_operator {
 
         fn take_output(&mut self) -> Option<Box<dyn highwater_runtime::batch::AnyBatch>> {
             self.inner.take_output()
+        }
+
+        fn notify_all_running(&mut self) -> Result<(), TaskError> {
+            self.inner.notify_all_running()
         }
 
         fn notify_complete(&mut self, checkpoint: CheckpointId, now: std::time::Duration) -> Result<(), TaskError> {

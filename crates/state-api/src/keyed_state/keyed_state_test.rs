@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::rows::fixture_test::{EVERY_WAY, Held, Written, all, groups, hash, open, request, store};
 use crate::{
-    Key, KeyHash, KeyedState, MapState, MapStateDescriptor, State, StateError, StateKind, ValueState,
-    ValueStateDescriptor,
+    AggregatingState, Key, KeyHash, KeyedState, ListState, MapState, MapStateDescriptor, State, StateError, StateKind,
+    ValueState, ValueStateDescriptor,
 };
 
 fn value<T: State>(state: &mut KeyedState, name: &str) -> ValueState<T> {
@@ -170,6 +170,23 @@ fn a_handle_works_only_where_it_was_made_and_under_a_key() {
         no_key(mine.value(&mut state));
         state.select(0).unwrap();
         assert_eq!(mine.value(&mut state).unwrap(), None);
+    }
+}
+
+/// It has no name, so that its type has to do.
+#[test]
+fn a_handle_that_cannot_be_used_is_named_by_its_type() {
+    let mut state = open::<u8>(Held::Heap, all());
+    set_key(&mut state, 1u8);
+    let outcomes = [
+        ("ValueState<u8>", ValueState::<u8>::default().value(&mut state).map(drop)),
+        ("MapState<u8, String>", MapState::<u8, String>::default().is_empty(&mut state).map(drop)),
+        ("ListState<u64>", ListState::<u64>::default().is_empty(&mut state).map(drop)),
+        ("AggregatingState<u8, u16>", AggregatingState::<u8, u16>::default().get(&mut state).map(drop)),
+    ];
+    for (handle, outcome) in outcomes {
+        let expected = format!("a handle `{handle}` was used before `initialize_state` bound it to a descriptor");
+        assert_eq!(outcome.unwrap_err().to_string(), expected);
     }
 }
 

@@ -641,7 +641,7 @@ fn content(state: &mut OperatorState) -> Model {
 }
 
 proptest! {
-    /// Contract: E103.
+    /// Contract: E100, E103.
     #[test]
     fn state_and_snapshots_are_those_of_a_simple_model(steps in prop::collection::vec(step(), 0..80)) {
         let mut live = state();

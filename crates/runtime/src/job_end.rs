@@ -1,0 +1,94 @@
+//! The end of a job that is to keep no checkpoint: the log says so, then they are deleted.
+//!
+//! The order is that of `docs/format/job-log.md`: whatever dies in between, a start finds either a checkpoint that is whole
+//! or nothing to restore.
+
+use highwater_checkpoint::{AttemptStart, LogRecord, LogView, orphaned_checkpoints, paths};
+use highwater_state_api::{Attempt, CheckpointId, CheckpointStorage, JobName, StorageError};
+
+use crate::JobError;
+use crate::restore::{append, read_log};
+
+/// How a job has ended, as far as its checkpoints are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JobEnd {
+    /// All input was processed.
+    Finished,
+    /// Its owner has cancelled it.
+    Cancelled,
+    /// It failed, and no restart follows.
+    Failed,
+    /// It can be started again as if nothing had happened.
+    Suspended,
+}
+
+/// What became of the checkpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dropped {
+    /// None is left.
+    All,
+    /// None will be restored, but some could not be deleted: the next start of the job does that.
+    SomeAreLeft,
+    /// They are another process's, which has taken the job over: nothing was touched.
+    NotOurs,
+}
+
+/// Deletes the checkpoints of a job whose last attempt in this process was `attempt` and has come to its end.
+///
+/// An error means that it is not known whether the log says that they were dropped; then nothing was deleted.
+pub(crate) async fn drop_checkpoints(
+    storage: &dyn CheckpointStorage,
+    job: &JobName,
+    attempt: Attempt,
+) -> Result<Dropped, JobError> {
+    if !say_dropped(storage, job, attempt).await? {
+        return Ok(Dropped::NotOurs);
+    }
+    if let Err(error) = delete_folders(storage, job, attempt).await {
+        tracing::warn!(target: "highwater::job", %job, ?error, "dropped checkpoints could not be deleted, the next start will");
+        return Ok(Dropped::SomeAreLeft);
+    }
+    Ok(Dropped::All)
+}
+
+/// Appends the record. `false` when the job is another attempt's by now, or has finished.
+async fn say_dropped(storage: &dyn CheckpointStorage, job: &JobName, attempt: Attempt) -> Result<bool, JobError> {
+    let record = LogRecord::Dropped { attempt, newest: None };
+    loop {
+        let log = storage.list(&paths::log_folder(job)).await?;
+        let Some(records) = read_log(storage, job, &log).await? else { continue };
+        let is_said = records.last().is_some_and(|(_, last)| *last == record);
+        let view = LogView::replay(records, usize::MAX).map_err(|error| JobError::Log(error.into()))?;
+        if view.is_finished() || view.claim().is_none_or(|claim| claim.attempt != attempt) {
+            return Ok(false);
+        }
+        // What is tried is the number behind the last record of this attempt: if another one has claimed the job, its claim
+        // is exactly there. A last append of this attempt may have landed there too; then there is one number more.
+        if is_said || append(storage, job, view.next_sequence(), &record).await? {
+            return Ok(true);
+        }
+    }
+}
+
+/// Deletes all folders of this attempt and of those before it.
+async fn delete_folders(storage: &dyn CheckpointStorage, job: &JobName, attempt: Attempt) -> Result<(), StorageError> {
+    let folders = storage.list_folders(&paths::job_folder(job)).await?;
+    let nothing = AttemptStart {
+        attempt: Attempt(attempt.0 + 1),
+        first_checkpoint: CheckpointId(1),
+        next_sequence: 0,
+        retained: Vec::new(),
+    };
+    let mut result = Ok(());
+    for folder in orphaned_checkpoints(job, &folders, &nothing) {
+        // One that cannot be deleted does not keep the others.
+        if let Err(error) = storage.delete_folder(&folder).await {
+            result = Err(error);
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+#[path = "job_end_test.rs"]
+mod job_end_test;
