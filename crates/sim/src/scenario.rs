@@ -123,7 +123,7 @@ impl Scenario {
             source_burst: dice.pick(&[0, 0, 1, 5]),
             protocol: Protocol {
                 interval_ms,
-                timeout_ms: dice.pick(&[30, 100, 400]),
+                timeout_ms: dice.pick(&[50, 200, 800]),
                 min_pause_ms: dice.pick(&[0, 0, 7]),
                 max_concurrent: dice.pick(&[1, 1, 2, 3]),
                 tolerable_failures: dice.pick(&[0, 3, u32::MAX, u32::MAX]),
@@ -138,7 +138,7 @@ impl Scenario {
                 storage: speed(dice),
                 time: dice.pick(&[1, 3, 5]),
             },
-            chaos_steps: dice.between(100, 1_500),
+            chaos_steps: dice.between(100, 3_000),
             heals_with_restart: dice.chance(500),
         }
     }
@@ -163,7 +163,7 @@ impl FaultRates {
             lost_notice: dice.pick(&[0, 0, 50, 300]),
             lost_answer: dice.pick(&[0, 0, 20, 100]),
             lost_settled: dice.pick(&[0, 0, 100, 300]),
-            kill: dice.pick(&[0, 2, 4, 8]),
+            kill: dice.pick(&[0, 1, 2, 4]),
             task_failure: dice.pick(&[0, 0, 0, 2]),
             decline: dice.pick(&[0, 0, 5, 20]),
         }

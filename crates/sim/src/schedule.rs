@@ -312,6 +312,7 @@ impl World {
                     }
                     if message == Control::Finish {
                         self.coverage.count("subtasks that have finished before the job");
+                        self.tempt_fate();
                     }
                     if let Some(slot) = process.slots.get_mut(&id) {
                         slot.send(message);

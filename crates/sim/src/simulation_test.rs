@@ -6,16 +6,21 @@ use crate::{Coverage, Planted, run, search};
 const PLANTED_SEEDS: u64 = 2_000;
 
 fn is_caught(planted: Planted, by: &str) {
+    is_caught_by_one_of(planted, &[by]);
+}
+
+fn is_caught_by_one_of(planted: Planted, invariants: &[&str]) {
     let run = search(1..=PLANTED_SEEDS, Some(planted), &mut Coverage::default(), |_| ());
     let run = run.unwrap_or_else(|| panic!("{planted} was not caught within {PLANTED_SEEDS} seeds"));
     let violation = run.violation.unwrap();
-    assert!(violation.invariant.starts_with(by), "seed {}: {violation}", run.seed);
+    let is_expected = invariants.iter().any(|by| violation.invariant.starts_with(by));
+    assert!(is_expected, "seed {}: {violation}", run.seed);
 }
 
 #[test]
-fn three_hundred_seeds_are_clean() {
+fn six_hundred_seeds_are_clean() {
     let mut coverage = Coverage::default();
-    let violated = search(1..=300, None, &mut coverage, |_| ());
+    let violated = search(1..=600, None, &mut coverage, |_| ());
     assert!(violated.is_none(), "{}", violated.map(|run| explain(&run)).unwrap_or_default());
     for what in ["kills", "checkpoints completed", "restores", "storage failed after", "lost: acknowledgements"] {
         assert!(coverage.of(what) > 50, "{what} hardly ever happened:\n{coverage}");
@@ -92,5 +97,6 @@ fn a_final_checkpoint_that_is_skipped_is_caught() {
 
 #[test]
 fn a_finished_subtask_that_is_restored_as_fresh_is_caught() {
-    is_caught(Planted::FinishedSubtaskRestoredAsFresh, "I1");
+    // Records are read again, or the job cannot be started any more, as the seed will have it.
+    is_caught_by_one_of(Planted::FinishedSubtaskRestoredAsFresh, &["I1", "progress"]);
 }
