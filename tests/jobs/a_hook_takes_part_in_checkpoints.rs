@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use highwater::FileSystemCheckpointStorage;
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use highwater::runtime::{CheckpointFailureReason, MasterHookError};
-use highwater::state::CheckpointStorage;
+use highwater::state::{CheckpointStorage, ObjectPath};
+use pollster::block_on;
 
 use crate::pace::{Grants, Pace};
 use crate::support::{assert_counted, count, environment, storage, wait_until};
@@ -103,6 +105,38 @@ fn and_gets_its_state_back() {
     start(&env3, &grants, &records).wait().unwrap();
     assert_counted(&records, NUMBERS);
     assert_eq!(log(&second), ["restored from 2 with Some([2])", "begins 3", "closed"]);
+}
+
+/// Whether the damage shows in the metadata, before the claim, or in the state, after it.
+#[test]
+fn of_the_older_checkpoint_when_the_newest_is_damaged() {
+    for part in ["_metadata", "counter-"] {
+        let folder = tempfile::tempdir().unwrap();
+        let files = FileSystemCheckpointStorage::new(folder.path()).unwrap().with_inline_bytes_max(0).unwrap();
+        let (storage, records) = (Arc::new(files), CollectedRecords::default());
+        let env1 = env(storage.clone());
+        env1.set_max_retained_checkpoints(2).add_master_hook(session("session")).unwrap();
+        let grants = Grants::new(NUMBERS / 2);
+        let handle = start(&env1, &grants, &records);
+        let newest = [1, 2].map(|_| handle.trigger_checkpoint().wait().unwrap())[1];
+        handle.cancel();
+        handle.wait().unwrap_err();
+        let objects = block_on(storage.list(&ObjectPath::new(["hooked"]))).unwrap();
+        let is_hit =
+            |path: &&ObjectPath| path.as_str().contains(&format!("chk-{newest}-")) && path.name().starts_with(part);
+        let damaged: Vec<_> = objects.iter().filter(is_hit).collect();
+        assert!(!damaged.is_empty(), "{objects:?}");
+        damaged.into_iter().for_each(|path| block_on(storage.delete(path)).unwrap());
+
+        let hook = session("session");
+        let env2 = env(storage);
+        env2.set_max_retained_checkpoints(2).set_fall_back_to_older_checkpoint(true);
+        env2.add_master_hook(hook.clone()).unwrap();
+        grants.add_all();
+        start(&env2, &grants, &records).wait().unwrap();
+        assert_eq!(log(&hook)[0], "restored from 1 with Some([1])", "{part}");
+        assert_eq!(log(&hook).iter().filter(|line| line.starts_with("restored")).count(), 1, "{part}");
+    }
 }
 
 /// Contract: J212.
