@@ -162,8 +162,8 @@ pub mod prelude {
     #[cfg(feature = "memory")]
     pub use highwater_state_backend_memory::MemoryStateBackend;
     pub use highwater_stream_api::{
-        Collector, Data, KeyedContext, KeyedProcessFunction, ProcessContext, ProcessFunction, Result, Sink, Source,
-        Timestamp, WatermarkStrategy,
+        Collector, Data, KeyedContext, KeyedProcessFunction, MasterTriggerRestoreHook, ProcessContext, ProcessFunction,
+        Result, Sink, Source, Timestamp, WatermarkStrategy,
     };
 }
 

@@ -317,6 +317,7 @@ fn or_there_are_no_checkpoints_until_all_have_ended_if_they_are_turned_off() {
         run.grants.add(10);
         wait_until("the long one goes on", || long(handle.status()) > before);
         assert!(is_refused());
+        assert!(newest(&storage, "turned-off").is_none_or(|metadata| finished(&metadata).is_empty()));
     }
     run.grants.add_all();
     let status = handle.wait().unwrap().status;

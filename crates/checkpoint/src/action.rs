@@ -1,17 +1,33 @@
 //! Actions: everything that the coordinator of one attempt asks its shell to do. One sentence a variant.
 
+use std::collections::BTreeSet;
+
 use highwater_state_api::{CheckpointId, ObjectPath, SubtaskId};
 
-use crate::{CheckpointFailure, CheckpointMetadata, Discard, DiscardId, LogRecord, RequestId};
+use crate::{CheckpointFailure, CheckpointMetadata, Discard, DiscardId, HookState, LogRecord, RequestId};
 
 /// What is to be done. Comes out of [`crate::Coordinator::on_event`]; to be carried out in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
+    /// Make the place for a checkpoint ready; answered by `LocationInitialized` or `LocationFailed`.
+    InitializeLocation {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// The folder that everything of it goes to.
+        folder: ObjectPath,
+    },
     /// Snapshot the split enumerators and hold back what they say to readers that have not yet passed the checkpoint;
-    /// answered by `EnumeratorsSnapshotted`.
+    /// answered by `EnumeratorsSnapshotted` or `EnumeratorFailed`.
     SnapshotEnumerators {
         /// The checkpoint.
         checkpoint: CheckpointId,
+    },
+    /// Have the hooks of the application take part; answered by `HooksTriggered` or `HookFailed`.
+    TriggerHooks {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// When it was triggered, on the wall clock, in milliseconds since the epoch.
+        triggered_at_ms: u64,
     },
     /// Tell subtasks to take the checkpoint and to send its barrier: the sources, and all others whose upstream tasks have
     /// finished. Answered by each subtask whose task has not finished with `Acknowledged` or `Declined`, or not at all.
@@ -22,6 +38,8 @@ pub enum Action {
         triggered_at_ms: u64,
         /// Who is told.
         subtasks: Vec<SubtaskId>,
+        /// The tasks that have finished, by index: nothing is asked of them.
+        finished: BTreeSet<u32>,
     },
     /// Let subtasks go whose tasks have finished: nothing is asked of them and nothing is told to them any more.
     FinishSubtasks {
@@ -36,6 +54,8 @@ pub enum Action {
         path: ObjectPath,
         /// What to write.
         metadata: Box<CheckpointMetadata>,
+        /// What hooks have in the checkpoint, to be written with it.
+        hooks: Vec<HookState>,
     },
     /// Create a record of the job log if its number is free; answered by `LogAppended`, `LogTaken` or `LogUnknown`.
     AppendLog {

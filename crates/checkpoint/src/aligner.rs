@@ -45,6 +45,11 @@ pub enum AlignerEvent {
         /// The checkpoint.
         checkpoint: CheckpointId,
     },
+    /// Barriers of a checkpoint have been waited for as long as a checkpoint may take.
+    TimedOut {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+    },
 }
 
 /// What is to be done. To be carried out in order.
@@ -84,6 +89,8 @@ pub enum AbandonReason {
     Aborted,
     /// A subtask upstream has given it up.
     Cancelled,
+    /// Its barriers were not in line within the timeout.
+    TimedOut,
     /// A channel has ended meanwhile, and checkpoints after the end of tasks are turned off.
     InputEnded,
     /// More checkpoints were being counted than the bound allows, and this was the oldest.
@@ -97,6 +104,7 @@ impl AbandonReason {
             Self::Subsumed => Some(CheckpointFailureReason::DeclinedSubsumed.into()),
             Self::Aborted => None,
             Self::Cancelled => Some(CheckpointFailureReason::DeclinedOnCancellationBarrier.into()),
+            Self::TimedOut => Some(CheckpointFailureReason::DeclinedTimeOut.into()),
             Self::InputEnded => Some(CheckpointFailureReason::DeclinedInputEndOfStream.into()),
             Self::Forgotten => {
                 let message = "more checkpoints were under way than are counted at a time";
@@ -189,6 +197,11 @@ impl Aligner {
                 Some(current) if checkpoint <= current => {}
                 _ => self.aborted.insert(checkpoint),
             },
+            AlignerEvent::TimedOut { checkpoint } => {
+                if self.aligning() == Some(checkpoint) {
+                    self.abandon(AbandonReason::TimedOut, &mut actions);
+                }
+            }
         }
         actions
     }

@@ -1,5 +1,7 @@
 //! What deals with the barriers at the inputs of one subtask, in either mode.
 
+use highwater_state_api::CheckpointId;
+
 use crate::{Aligner, AlignerAction, AlignerEvent, BarrierTracker};
 
 /// How often a record may be in the state that a job is restored with. Flink's `CheckpointingMode`.
@@ -27,6 +29,14 @@ impl BarrierHandler {
         match mode {
             CheckpointingMode::ExactlyOnce => Self::Aligner(Aligner::new(channels)),
             CheckpointingMode::AtLeastOnce => Self::Tracker(BarrierTracker::new(channels)),
+        }
+    }
+
+    /// Whether some barriers of a checkpoint have come, and more are waited for so that it can be taken.
+    pub fn is_waiting_for(&self, checkpoint: CheckpointId) -> bool {
+        match self {
+            Self::Aligner(aligner) => aligner.aligning() == Some(checkpoint),
+            Self::Tracker(tracker) => tracker.is_counting(checkpoint),
         }
     }
 

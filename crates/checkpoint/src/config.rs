@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 
 use highwater_state_api::{JobName, MaxParallelism, OperatorUid, SubtaskId};
 
+/// How many subtasks are named at most where there may be thousands.
+const NAMED_MAX: usize = 8;
+
 /// The settings of a coordinator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CoordinatorConfig {
@@ -72,6 +75,15 @@ impl CoordinatorConfig {
         match task.and_then(|task| Some((task, task.operators.first()?))) {
             Some((task, head)) => format!("{} ({} of {})", head.uid, subtask.subtask, task.parallelism),
             None => format!("subtask {subtask}"),
+        }
+    }
+
+    /// Some subtasks as people know them, and how many more there are.
+    pub(crate) fn names_of<'a>(&self, mut subtasks: impl Iterator<Item = &'a SubtaskId>) -> String {
+        let named: Vec<String> = subtasks.by_ref().take(NAMED_MAX).map(|subtask| self.name_of(*subtask)).collect();
+        match subtasks.count() {
+            0 => named.join(", "),
+            others => format!("{} and {others} more", named.join(", ")),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The coordinator of one attempt: triggers checkpoints, collects what comes of them, publishes them one after another.
 //!
-//! A checkpoint goes through enumerators, acknowledgements, metadata and publication ([`Phase`]). Until its record is
-//! being appended to the job log it may be aborted; from then on the log alone decides. What answers to nothing that is
-//! pending is dropped in one place, [`Coordinator::discard_stray`].
+//! A checkpoint goes through location, enumerators, hooks, acknowledgements, metadata and publication ([`Phase`]). Until its
+//! record is being appended to the job log it may be aborted; from then on the log alone decides. What answers to nothing
+//! that is pending is dropped in one place, [`Coordinator::discard_stray`].
+
+mod begin;
 
 use std::collections::BTreeMap;
 
@@ -17,11 +19,11 @@ use crate::pending::{Pending, Phase};
 use crate::request::RequestQueue;
 use crate::retention::Retention;
 use crate::settling::Settling;
-use crate::task_progress::{Missing, TaskProgress};
+use crate::task_progress::TaskProgress;
 use crate::trigger::{Reason, Trigger};
 use crate::{
     Acknowledgement, Action, AttemptFailure, CheckpointFailure, CheckpointFailureReason, CheckpointRequest, Decline,
-    Discard, EnumeratorState, Event, LogRecord, Now, RequestId, paths,
+    Discard, Event, LogRecord, Now, RequestId, paths,
 };
 
 /// How many checkpoints may wait for the job log, written but not published. While there are as many, none is triggered.
@@ -41,6 +43,8 @@ pub struct Coordinator {
     retention: Retention,
     failures: FailureCount,
     cleaner: Cleaner,
+    /// Whether hooks of the application take part in checkpoints.
+    has_hooks: bool,
     settling: Option<Settling>,
     /// Nothing is done any more: finished, failed, fenced or shut down.
     is_over: bool,
@@ -60,10 +64,29 @@ impl Coordinator {
             retention: Retention::new(config.retain, &start),
             failures: FailureCount::new(config.tolerable_failures),
             cleaner: Cleaner::default(),
+            has_hooks: false,
             settling: None,
             is_over: false,
             config,
         }
+    }
+
+    /// Takes checkpoints at this interval while a source works through a backlog; 0: none but those that are asked for.
+    pub fn with_backlog_interval(mut self, interval_ms: u64) -> Self {
+        self.trigger.set_backlog_interval(interval_ms);
+        self
+    }
+
+    /// Does not wait for the interval before the first periodic checkpoint, only for the minimum pause.
+    pub fn with_early_first_checkpoint(mut self) -> Self {
+        self.trigger.set_first_early();
+        self
+    }
+
+    /// Has hooks of the application take part in each checkpoint, before its subtasks do.
+    pub fn with_hooks(mut self) -> Self {
+        self.has_hooks = true;
+        self
     }
 
     /// The id that the next checkpoint will have.
@@ -125,13 +148,22 @@ impl Coordinator {
             Event::Tick => {}
             Event::SubtaskRunning { subtask } => self.tasks.running(subtask),
             Event::SubtaskEnded { subtask } => self.tasks.ended(subtask),
-            Event::SubtaskFailed { subtask } => self.subtask_failed(now, subtask, actions),
             Event::SubtaskSettled { subtask, checkpoint } => self.subtask_settled(subtask, checkpoint, actions),
             Event::CheckpointRequested { id, request } => self.requested(now_ms, id, request, actions),
+            Event::BacklogChanged { is_processing_backlog } => self.trigger.set_backlog(now_ms, is_processing_backlog),
             Event::SchedulerStarted => self.trigger.start_periodic(now_ms),
             Event::SchedulerStopped => self.suspend(now, actions),
+            Event::LocationInitialized { checkpoint } => self.location_initialized(checkpoint, actions),
+            Event::LocationFailed { checkpoint, cause } => self.location_failed(now, checkpoint, cause, actions),
             Event::EnumeratorsSnapshotted { checkpoint, states } => {
                 self.enumerators_snapshotted(now, checkpoint, states, actions);
+            }
+            Event::EnumeratorFailed { checkpoint, operator, cause } => {
+                self.enumerator_failed(now, checkpoint, &operator, &cause, actions);
+            }
+            Event::HooksTriggered { checkpoint, states } => self.hooks_triggered(now, checkpoint, states, actions),
+            Event::HookFailed { checkpoint, identifier, cause } => {
+                self.hook_failed(now, checkpoint, &identifier, &cause, actions);
             }
             Event::Acknowledged(acknowledgement) => self.acknowledged(now, acknowledgement, actions),
             Event::Declined(decline) => self.declined(now, decline, actions),
@@ -158,10 +190,14 @@ impl Coordinator {
             Event::DiscardFailed { id } => self.cleaner.failed(now_ms, id),
             Event::Fenced { sequence } => self.log_decided(now, Some(Outcome::Fenced { sequence }), actions),
             Event::LeaseExpired { lease_ms, cause } => {
-                self.end(actions);
+                self.end(&CheckpointFailureReason::CoordinatorShutdown.into(), actions);
                 actions.push(Action::Fail(AttemptFailure::LeaseExpired { lease_ms, cause }));
             }
-            Event::Shutdown => self.end(actions),
+            Event::TaskFailed { subtask, cause } => {
+                let message = format!("{}: {cause}", self.config.name_of(subtask));
+                self.end(&CheckpointFailure::new(CheckpointFailureReason::TaskFailure, message), actions);
+            }
+            Event::Shutdown => self.end(&CheckpointFailureReason::CoordinatorShutdown.into(), actions),
         }
     }
 
@@ -174,7 +210,7 @@ impl Coordinator {
             self.trigger.ended(now_ms);
         }
         if let Some(failure) = self.log.unavailable(now_ms) {
-            self.end(actions);
+            self.end(&CheckpointFailureReason::CoordinatorShutdown.into(), actions);
             actions.push(Action::Fail(failure));
             return;
         }
@@ -208,28 +244,10 @@ impl Coordinator {
 
     // --- Triggering ---------------------------------------------------------------------------------------------
 
-    /// Nothing that waits for the subtask can complete any more, and nothing new is begun.
-    fn subtask_failed(&mut self, now: Now, subtask: SubtaskId, actions: &mut Vec<Action>) {
-        self.tasks.failed(subtask);
-        let waits = |(checkpoint, pending): (&CheckpointId, &Pending)| {
-            let is_collecting = matches!(pending.phase, Phase::Enumerators | Phase::Acknowledgements);
-            (is_collecting && pending.includes(subtask) && !pending.has_acknowledged(subtask)).then_some(*checkpoint)
-        };
-        let failure = CheckpointFailure::new(CheckpointFailureReason::TaskFailure, self.config.name_of(subtask));
-        for checkpoint in self.pending.iter().filter_map(waits).collect::<Vec<_>>() {
-            self.abort(now, checkpoint, failure.clone(), actions);
-        }
-    }
-
     /// Why no checkpoint may be triggered now, whoever asks; `None` when one may.
     fn barred(&self) -> Option<CheckpointFailure> {
-        let message = match self.tasks.missing()? {
-            Missing::Failed(subtask) => format!("{} has failed", self.config.name_of(subtask)),
-            Missing::Ended(subtask) => format!(
-                "{} has ended, and checkpoints after the end of tasks are turned off",
-                self.config.name_of(subtask)
-            ),
-        };
+        let ended = self.config.name_of(self.tasks.missing()?);
+        let message = format!("{ended} has ended, and checkpoints after the end of tasks are turned off");
         Some(CheckpointFailure::new(CheckpointFailureReason::NotAllRequiredTasksRunning, message))
     }
 
@@ -249,11 +267,6 @@ impl Coordinator {
 
     fn unpublished(&self) -> usize {
         self.pending.values().filter(|pending| pending.phase == Phase::Publication).count()
-    }
-
-    /// Whether a checkpoint is being begun. Until it is, no other one is: enumerators are snapshotted one after the other.
-    fn is_beginning(&self) -> bool {
-        self.pending.values().any(|pending| pending.phase == Phase::Enumerators)
     }
 
     /// Why a checkpoint is to be triggered now: the last one when everything has ended, or else what was asked for, or
@@ -296,6 +309,10 @@ impl Coordinator {
         if !self.trigger.is_periodic() {
             return Err(CheckpointFailureReason::PeriodicSchedulerShutdown.into());
         }
+        if !self.trigger.is_running() {
+            let reason = CheckpointFailureReason::NotAllRequiredTasksRunning;
+            return Err(CheckpointFailure::new(reason, self.config.names_of(self.tasks.not_running().iter())));
+        }
         match self.trigger.pause_left_ms(now_ms) {
             0 => Ok(()),
             left_ms if !request.forced => {
@@ -306,44 +323,10 @@ impl Coordinator {
         }
     }
 
-    fn trigger(&mut self, now: Now, reason: Reason, actions: &mut Vec<Action>) {
-        let requests = match reason {
-            Reason::Periodic => Vec::new(),
-            Reason::Requested => self.requests.pop().into_iter().collect(),
-            // There will be no other one.
-            Reason::Final => self.requests.drain().collect(),
-        };
-        let checkpoint = self.next_checkpoint;
-        self.next_checkpoint = checkpoint.next();
-        self.trigger.triggered(now.monotonic_ms, reason);
-        let expires_at_ms = now.monotonic_ms.saturating_add(self.config.timeout_ms.max(1));
-        let (plan, is_final) = (self.tasks.plan(), reason == Reason::Final);
-        let pending = Pending::new(plan, is_final, requests, now.wall_clock_ms, expires_at_ms);
-        self.pending.insert(checkpoint, pending);
-        actions.push(Action::SnapshotEnumerators { checkpoint });
-    }
-
     // --- Collecting ---------------------------------------------------------------------------------------------
 
-    fn enumerators_snapshotted(
-        &mut self,
-        now: Now,
-        checkpoint: CheckpointId,
-        states: Vec<EnumeratorState>,
-        actions: &mut Vec<Action>,
-    ) {
-        let Some(pending) = self.pending.get_mut(&checkpoint).filter(|pending| pending.phase == Phase::Enumerators)
-        else {
-            return;
-        };
-        pending.enumerators_snapshotted(states);
-        let (triggered_at_ms, subtasks) = (pending.triggered_at_ms, pending.plan.to_trigger.clone());
-        actions.push(Action::TriggerSubtasks { checkpoint, triggered_at_ms, subtasks });
-        self.finalize_if_complete(now, checkpoint, actions);
-    }
-
     fn acknowledged(&mut self, now: Now, acknowledgement: Acknowledgement, actions: &mut Vec<Action>) {
-        let Acknowledgement { job, attempt, checkpoint, subtask, snapshot } = acknowledgement;
+        let Acknowledgement { job, attempt, checkpoint, subtask, snapshot, .. } = acknowledgement;
         let is_known = self.is_ours(&job, attempt) && self.tasks.contains(subtask);
         match self.pending.get_mut(&checkpoint).filter(|pending| is_known && pending.includes(subtask)) {
             // All subtasks are in: this one, again.
@@ -363,7 +346,7 @@ impl Coordinator {
         let Decline { job, attempt, checkpoint, subtask, failure } = decline;
         let is_known = self.is_ours(&job, attempt) && self.tasks.contains(subtask);
         let is_awaited = |pending: &&Pending| {
-            matches!(pending.phase, Phase::Enumerators | Phase::Acknowledgements)
+            !matches!(pending.phase, Phase::Metadata | Phase::Publication)
                 && pending.includes(subtask)
                 && !pending.has_acknowledged(subtask)
         };
@@ -385,7 +368,8 @@ impl Coordinator {
             Ok(metadata) => {
                 pending.phase = Phase::Metadata;
                 let path = paths::checkpoint_metadata(&self.config.job, self.attempt, checkpoint);
-                actions.push(Action::WriteMetadata { checkpoint, path, metadata: Box::new(metadata) });
+                let hooks = std::mem::take(&mut pending.hooks);
+                actions.push(Action::WriteMetadata { checkpoint, path, metadata: Box::new(metadata), hooks });
             }
             Err(cause) => {
                 let failure = CheckpointFailure::new(CheckpointFailureReason::FinalizeCheckpointFailure, cause);
@@ -477,7 +461,7 @@ impl Coordinator {
             self.trigger.final_failed(now.monotonic_ms);
         }
         if let Err(TooMany { failed, tolerated }) = self.failures.failed(Some(checkpoint), &failure) {
-            self.end(actions);
+            self.end(&CheckpointFailureReason::CoordinatorShutdown.into(), actions);
             actions.push(Action::Fail(AttemptFailure::TooManyFailedCheckpoints {
                 failed,
                 tolerated,
@@ -509,10 +493,10 @@ impl Coordinator {
     }
 
     /// Everything that may still be aborted is. What is being appended is left alone: the next attempt reads the log.
-    fn end(&mut self, actions: &mut Vec<Action>) {
+    fn end(&mut self, failure: &CheckpointFailure, actions: &mut Vec<Action>) {
         let undecided = |checkpoint: &CheckpointId| !self.log.has_begun(*checkpoint);
         for checkpoint in self.pending.keys().copied().filter(undecided).collect::<Vec<_>>() {
-            self.discard(checkpoint, CheckpointFailureReason::CoordinatorShutdown.into(), actions);
+            self.discard(checkpoint, failure.clone(), actions);
         }
         self.fail_requests(CheckpointFailureReason::CoordinatorShutdown, actions);
         self.cleaner.end(actions);

@@ -7,7 +7,9 @@ use highwater_state_api::{Attempt, CheckpointId, JobName, StateHandle, SubtaskId
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::script_test::{ATTEMPT, acknowledgement, config, enumerated, job, metadata_handle, now, start, subtask};
+use crate::script_test::{
+    ATTEMPT, acknowledgement, config, enumerated, job, metadata_handle, now, start, subtask, uid,
+};
 use crate::{
     Action, AttemptFailure, CheckpointFailure, CheckpointFailureReason, CheckpointRequest, Coordinator,
     CoordinatorConfig, Decline, Discard, DiscardId, Event, LogRecord, LogView, RequestId, paths,
@@ -78,6 +80,7 @@ fn timeout_ms() -> impl Strategy<Value = u64> {
 /// Something that the coordinator asked for and that has not been answered.
 #[derive(Debug, Clone)]
 enum Task {
+    Locate(CheckpointId),
     Enumerate(CheckpointId),
     Snapshot(CheckpointId, SubtaskId),
     Write(CheckpointId),
@@ -99,6 +102,7 @@ struct World {
     unknown: Option<(u64, u64)>,
     last_triggered: CheckpointId,
     acknowledged: BTreeMap<CheckpointId, BTreeSet<SubtaskId>>,
+    located: BTreeSet<CheckpointId>,
     written: BTreeSet<CheckpointId>,
     /// Checkpoints whose append was asked for.
     begun: BTreeSet<CheckpointId>,
@@ -138,6 +142,7 @@ impl World {
             unknown: None,
             last_triggered: CheckpointId(0),
             acknowledged: BTreeMap::new(),
+            located: BTreeSet::new(),
             written: BTreeSet::new(),
             begun: BTreeSet::new(),
             completed: BTreeSet::new(),
@@ -196,11 +201,16 @@ impl World {
 
     fn check(&mut self, action: Action) {
         match action {
-            Action::SnapshotEnumerators { checkpoint } => {
+            Action::InitializeLocation { checkpoint, .. } => {
                 assert!(checkpoint > self.last_triggered, "ids increase");
                 self.last_triggered = checkpoint;
+                self.tasks.push(Task::Locate(checkpoint));
+            }
+            Action::SnapshotEnumerators { checkpoint } => {
+                assert!(self.located.contains(&checkpoint), "its place is not ready");
                 self.tasks.push(Task::Enumerate(checkpoint));
             }
+            Action::TriggerHooks { .. } => panic!("there are no hooks"),
             Action::TriggerSubtasks { checkpoint, subtasks, .. } => {
                 let sources = self.subtasks_of(0);
                 if subtasks != sources {
@@ -340,6 +350,16 @@ impl World {
 
     fn carry(&mut self, task: Task, fate: Fate) {
         match (task, fate) {
+            (Task::Locate(checkpoint), Fate::Well) => {
+                self.located.insert(checkpoint);
+                self.send(Event::LocationInitialized { checkpoint });
+            }
+            (Task::Locate(checkpoint), Fate::Fails) => {
+                self.send(Event::LocationFailed { checkpoint, cause: "disk full".to_owned() });
+            }
+            (Task::Enumerate(checkpoint), Fate::Fails) => {
+                self.send(Event::EnumeratorFailed { checkpoint, operator: uid("source"), cause: "full".to_owned() });
+            }
             (Task::Enumerate(checkpoint), Fate::Well) => self.send(enumerated(checkpoint)),
             (Task::Snapshot(checkpoint, subtask), Fate::Well) => {
                 self.acknowledged.entry(checkpoint).or_default().insert(subtask);
@@ -368,7 +388,7 @@ impl World {
             (Task::Discard(id), Fate::Well) => self.send(Event::Discarded { id }),
             (Task::Discard(id), _) => self.send(Event::DiscardFailed { id }),
             // The answer is lost.
-            (Task::Enumerate(_) | Task::Snapshot(..) | Task::Write(_), _) => {}
+            (Task::Locate(_) | Task::Enumerate(_) | Task::Snapshot(..) | Task::Write(_), _) => {}
         }
     }
 

@@ -172,6 +172,20 @@ impl Envelope<'_> {
     }
 }
 
+impl Envelope<'_> {
+    /// The payload and the section behind it, to which the rest must belong; without a rest there is no section.
+    pub(crate) fn payload_and_section<T: DeserializeOwned, S: DeserializeOwned>(
+        &self,
+    ) -> Result<(T, Option<S>), FormatError> {
+        let invalid = |error: bincode::Error| FormatError::Invalid { kind: self.kind, reason: error.to_string() };
+        let limit = self.payload.len() as u64;
+        let mut rest = self.payload;
+        let payload = options(limit).deserialize_from(&mut rest).map_err(invalid)?;
+        let section = if rest.is_empty() { None } else { Some(options(limit).deserialize(rest).map_err(invalid)?) };
+        Ok((payload, section))
+    }
+}
+
 /// Checks a file of this kind, of any version that was ever written.
 pub(crate) fn open(kind: FileKind, file: &[u8]) -> Result<Envelope<'_>, FormatError> {
     let found = file.len() as u64;

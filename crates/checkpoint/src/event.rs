@@ -1,8 +1,11 @@
 //! Events: everything that can happen to the coordinator of one attempt. One sentence a variant.
 
-use highwater_state_api::{Attempt, CheckpointId, JobName, StateHandle, SubtaskId};
+use highwater_state_api::{Attempt, CheckpointId, JobName, OperatorUid, StateHandle, SubtaskId};
 
-use crate::{CheckpointFailure, CheckpointRequest, DiscardId, EnumeratorState, LogRecord, RequestId, SubtaskSnapshot};
+use crate::{
+    CheckpointFailure, CheckpointMetrics, CheckpointRequest, DiscardId, EnumeratorState, HookState, LogRecord,
+    RequestId, SubtaskSnapshot,
+};
 
 /// What happened. Goes into [`crate::Coordinator::on_event`].
 #[derive(Debug, Clone, PartialEq)]
@@ -16,11 +19,6 @@ pub enum Event {
     },
     /// A subtask has processed all input that there will ever be.
     SubtaskEnded {
-        /// The subtask.
-        subtask: SubtaskId,
-    },
-    /// A subtask has failed: no checkpoint of this attempt will be triggered any more, and what waits for it is given up.
-    SubtaskFailed {
         /// The subtask.
         subtask: SubtaskId,
     },
@@ -45,17 +43,59 @@ pub enum Event {
         /// What is asked for.
         request: CheckpointRequest,
     },
+    /// A source has begun to work through a backlog, or the last that did has done so.
+    BacklogChanged {
+        /// Whether some source does.
+        is_processing_backlog: bool,
+    },
     /// Periodic checkpoints are to be taken again, from now on. They are when the attempt begins.
     SchedulerStarted,
     /// No periodic checkpoints are to be taken, and what is pending or waits is to be given up. The final checkpoint is
     /// taken all the same.
     SchedulerStopped,
+    /// Answers `InitializeLocation`: the place for a checkpoint is ready.
+    LocationInitialized {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+    },
+    /// Answers `InitializeLocation`: the storage has failed.
+    LocationFailed {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// Why, for people.
+        cause: String,
+    },
+    /// Answers `SnapshotEnumerators`: one of them could not be snapshotted.
+    EnumeratorFailed {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// The source.
+        operator: OperatorUid,
+        /// Why, for people.
+        cause: String,
+    },
     /// Answers `SnapshotEnumerators`: the split enumerators were snapshotted.
     EnumeratorsSnapshotted {
         /// The checkpoint.
         checkpoint: CheckpointId,
         /// One state for each source.
         states: Vec<EnumeratorState>,
+    },
+    /// Answers `TriggerHooks`: every hook has taken part.
+    HooksTriggered {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// What those have in the checkpoint that have something.
+        states: Vec<HookState>,
+    },
+    /// Answers `TriggerHooks`: a hook has failed.
+    HookFailed {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// The hook.
+        identifier: String,
+        /// Why, for people.
+        cause: String,
     },
     /// A subtask has taken part in a checkpoint: its snapshot is durable.
     Acknowledged(Acknowledgement),
@@ -128,7 +168,14 @@ pub enum Event {
         /// Why the log cannot be read, for people.
         cause: String,
     },
-    /// The attempt ends (a task failed, or the job is cancelled): nothing will complete any more.
+    /// A task has failed, and the attempt with it: nothing will complete any more.
+    TaskFailed {
+        /// The subtask.
+        subtask: SubtaskId,
+        /// Why, for people.
+        cause: String,
+    },
+    /// The attempt ends, because the job is cancelled for instance: nothing will complete any more.
     Shutdown,
 }
 
@@ -145,6 +192,8 @@ pub struct Acknowledgement {
     pub subtask: SubtaskId,
     /// What it snapshotted.
     pub snapshot: SubtaskSnapshot,
+    /// What it measured.
+    pub metrics: CheckpointMetrics,
 }
 
 /// A subtask cannot take part in a checkpoint.

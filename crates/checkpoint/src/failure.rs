@@ -8,11 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// Why a checkpoint did not complete, or was never begun. Flink's `CheckpointFailureReason`.
 ///
-/// Raised so far are: the five of requests that come to nothing (`PeriodicSchedulerShutdown`, `TooManyCheckpointRequests`,
-/// `MinimumTimeBetweenCheckpoints`, `NotAllRequiredTasksRunning`, `CoordinatorSuspend`), `DeclinedTaskClosing`,
-/// `DeclinedSubsumed`, `DeclinedOnCancellationBarrier`, `DeclinedInputEndOfStream`, `Declined`, `AsyncException`, `Expired`,
-/// `Subsumed`, `CoordinatorShutdown`, `TaskFailure` and `FinalizeCheckpointFailure`. The others have their
-/// names and what would follow from them, so that every reason of Flink is here; what each says is when it is to be raised.
+/// All of Flink's are here, with what would follow from each. Those that nothing can lead to yet say which capability they
+/// come with ([`CheckpointFailureReason::comes_with`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CheckpointFailureReason {
@@ -22,22 +19,25 @@ pub enum CheckpointFailureReason {
     TooManyCheckpointRequests,
     /// A periodic checkpoint was asked for within the minimum pause.
     MinimumTimeBetweenCheckpoints,
-    /// A subtask has failed, or has ended while checkpoints after the end of tasks are turned off.
+    /// A periodic checkpoint was asked for while a subtask does not run (other requests wait until it does), or any while
+    /// one has ended and checkpoints after the end of tasks are turned off.
     NotAllRequiredTasksRunning,
-    /// A savepoint of a job that has blocking exchanges. Not raised: there are no such exchanges.
+    /// A savepoint of a job that has blocking exchanges.
     BlockingOutputExist,
-    /// The storage failed while the checkpoint was begun.
+    /// The storage could not make the place for the checkpoint ready.
     IoException,
-    /// A subtask was asked while it could not take part yet.
+    /// A subtask was asked while it was still dealing with what it was restored with.
     DeclinedTaskNotReady,
-    /// A subtask was asked while it was about to end.
+    /// A subtask was asked after it had been told to stop.
     DeclinedTaskClosing,
     /// The barrier of a newer checkpoint came to a subtask before all barriers of this one had.
     DeclinedSubsumed,
-    /// The barriers of the checkpoint were not in line at a subtask within the timeout.
+    /// The barriers of the checkpoint were not in line at a subtask within the timeout, counted there from the first one
+    /// on. The coordinator, which counts from the trigger on, expires it before; so this frees the channels of a subtask
+    /// that has not heard of that.
     DeclinedTimeOut,
-    /// More bytes wait behind barriers than the alignment may hold. Not raised: channels are blocked, nothing is
-    /// buffered.
+    /// More bytes wait behind barriers than the alignment may hold. Blocked channels buffer nothing; records in flight that
+    /// an unaligned checkpoint captures do.
     DeclinedAlignmentLimitExceeded,
     /// A subtask further up has given the checkpoint up and has said so in the stream.
     DeclinedOnCancellationBarrier,
@@ -80,6 +80,8 @@ struct Meaning {
     is_preflight: bool,
     /// Counts toward the failures that are tolerated.
     counts: bool,
+    /// The capability that can raise it; `None` when it can be raised already.
+    comes_with: Option<&'static str>,
 }
 
 /// One line a reason, in the order of the enum.
@@ -92,7 +94,10 @@ const MEANINGS: [Meaning; 26] = {
         counts: bool,
         text: &'static str,
     ) -> Meaning {
-        Meaning { reason, name, text, is_preflight, counts }
+        Meaning { reason, name, text, is_preflight, counts, comes_with: None }
+    }
+    const fn later(capability: &'static str, meaning: Meaning) -> Meaning {
+        Meaning { comes_with: Some(capability), ..meaning }
     }
     const PREFLIGHT: bool = true;
     const PENDING: bool = false;
@@ -104,23 +109,23 @@ const MEANINGS: [Meaning; 26] = {
         row(TooManyCheckpointRequests, "TOO_MANY_CHECKPOINT_REQUESTS", PREFLIGHT, FREE, "too many requests for checkpoints wait"),
         row(MinimumTimeBetweenCheckpoints, "MINIMUM_TIME_BETWEEN_CHECKPOINTS", PREFLIGHT, FREE, "the minimum pause between checkpoints is not over"),
         row(NotAllRequiredTasksRunning, "NOT_ALL_REQUIRED_TASKS_RUNNING", PREFLIGHT, FREE, "not every task that has to take part is running"),
-        row(BlockingOutputExist, "BLOCKING_OUTPUT_EXIST", PREFLIGHT, FREE, "the job has blocking exchanges"),
+        later("savepoints", row(BlockingOutputExist, "BLOCKING_OUTPUT_EXIST", PREFLIGHT, FREE, "the job has blocking exchanges")),
         row(IoException, "IO_EXCEPTION", PREFLIGHT, COUNTS, "the storage failed while the checkpoint was begun"),
         row(DeclinedTaskNotReady, "CHECKPOINT_DECLINED_TASK_NOT_READY", PENDING, FREE, "a subtask was not ready"),
         row(DeclinedTaskClosing, "CHECKPOINT_DECLINED_TASK_CLOSING", PENDING, FREE, "a subtask was about to end"),
         row(DeclinedSubsumed, "CHECKPOINT_DECLINED_SUBSUMED", PENDING, FREE, "the barrier of a newer checkpoint came to a subtask first"),
         row(DeclinedTimeOut, "CHECKPOINT_DECLINED_TIME_OUT", PENDING, COUNTS, "the barriers were not in line at a subtask within the timeout"),
-        row(DeclinedAlignmentLimitExceeded, "CHECKPOINT_DECLINED_ALIGNMENT_LIMIT_EXCEEDED", PENDING, FREE, "more records waited behind barriers than allowed"),
+        later("unaligned checkpoints", row(DeclinedAlignmentLimitExceeded, "CHECKPOINT_DECLINED_ALIGNMENT_LIMIT_EXCEEDED", PENDING, FREE, "more records waited behind barriers than allowed")),
         row(DeclinedOnCancellationBarrier, "CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER", PENDING, FREE, "a subtask further up has given it up"),
         row(DeclinedInputEndOfStream, "CHECKPOINT_DECLINED_INPUT_END_OF_STREAM", PENDING, FREE, "an input ended while its barrier was awaited"),
         row(Declined, "CHECKPOINT_DECLINED", PENDING, COUNTS, "a subtask could not take its snapshot"),
         row(AsyncException, "CHECKPOINT_ASYNC_EXCEPTION", PENDING, COUNTS, "a subtask could not write its snapshot"),
-        row(ChannelStateSharedStreamException, "CHANNEL_STATE_SHARED_STREAM_EXCEPTION", PENDING, FREE, "another subtask failed to write to the file of records in flight that it shares"),
+        later("unaligned checkpoints", row(ChannelStateSharedStreamException, "CHANNEL_STATE_SHARED_STREAM_EXCEPTION", PENDING, FREE, "another subtask failed to write to the file of records in flight that it shares")),
         row(Expired, "CHECKPOINT_EXPIRED", PENDING, COUNTS, "it was not complete within the timeout"),
         row(Subsumed, "CHECKPOINT_SUBSUMED", PENDING, FREE, "a newer checkpoint completed first"),
         row(CoordinatorShutdown, "CHECKPOINT_COORDINATOR_SHUTDOWN", PENDING, FREE, "the attempt ended"),
         row(CoordinatorSuspend, "CHECKPOINT_COORDINATOR_SUSPEND", PENDING, FREE, "checkpoints were stopped"),
-        row(JobFailoverRegion, "JOB_FAILOVER_REGION", PENDING, FREE, "tasks are being restarted"),
+        later("regional failover", row(JobFailoverRegion, "JOB_FAILOVER_REGION", PENDING, FREE, "tasks are being restarted")),
         row(TaskCheckpointFailure, "TASK_CHECKPOINT_FAILURE", PENDING, FREE, "a subtask that does not exist was asked to take part"),
         row(UnknownTaskCheckpointNotificationFailure, "UNKNOWN_TASK_CHECKPOINT_NOTIFICATION_FAILURE", PENDING, FREE, "a subtask that does not exist was told how it ended"),
         row(TaskFailure, "TASK_FAILURE", PENDING, FREE, "a task failed"),
@@ -150,6 +155,11 @@ impl CheckpointFailureReason {
     /// health.
     pub fn counts(self) -> bool {
         self.meaning().counts
+    }
+
+    /// The capability that can raise it; `None` when it can be raised already.
+    pub fn comes_with(self) -> Option<&'static str> {
+        self.meaning().comes_with
     }
 
     fn meaning(self) -> &'static Meaning {
@@ -223,7 +233,8 @@ mod tests {
         for reason in CheckpointFailureReason::all() {
             let when = if reason.is_preflight() { "before it is pending" } else { "while it is pending" };
             let counts = if reason.counts() { "counts" } else { "does not count" };
-            table += &format!("{:<45} {when:<21} {counts:<15} {reason}\n", reason.name());
+            let later = reason.comes_with().map(|later| format!("  (comes with {later})")).unwrap_or_default();
+            table += &format!("{:<45} {when:<21} {counts:<15} {reason}{later}\n", reason.name());
         }
         insta::assert_snapshot!(table);
     }

@@ -189,7 +189,7 @@ fn a_subtask_that_has_failed_is_never_taken_for_one_that_has_finished() {
             ended-only 0/0
             ended-only 1/0
             ended-only 1/1
-            failed 0/1
+            task-failed 0/1 out of memory
             request 5
             @2000
             settled-only 1 0/0

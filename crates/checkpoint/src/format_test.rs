@@ -11,8 +11,8 @@ use proptest::prelude::*;
 
 use crate::script_test::{job, uid};
 use crate::{
-    CheckpointMetadata, FormatError, LogRecord, OperatorSnapshot, OperatorState, decode_log_record, decode_metadata,
-    encode_log_record, encode_metadata,
+    CheckpointMetadata, FormatError, HookState, LogRecord, OperatorSnapshot, OperatorState, decode_log_record,
+    decode_metadata, decode_metadata_with_hooks, encode_log_record, encode_metadata, encode_metadata_with_hooks,
 };
 
 /// The bytes of the first example in a format text: lines that are indented by four and begin with a byte.
@@ -203,6 +203,34 @@ fn metadata_of_version_2_is_read_for_ever() {
     assert_eq!(decode_metadata(&old).unwrap(), metadata());
     let rich = decode_metadata(include_bytes!("../fixtures/metadata_version_2.bin")).unwrap();
     assert_eq!(rich, rich_metadata());
+}
+
+#[test]
+fn hooks_are_a_section_behind_the_operators_and_without_them_there_is_none() {
+    let hook = |identifier: &str| HookState { identifier: identifier.to_owned(), state: Bytes::from_static(b"on") };
+    let file = encode_metadata_with_hooks(&metadata(), &[hook("a"), hook("b")]).unwrap();
+    assert_eq!(decode_metadata_with_hooks(&file).unwrap(), (metadata(), vec![hook("a"), hook("b")]));
+    assert_eq!(decode_metadata(&file).unwrap(), metadata());
+    let without = encode_metadata(&metadata()).unwrap();
+    assert_eq!(decode_metadata_with_hooks(&without).unwrap(), (metadata(), Vec::new()));
+    // The section of the format text, behind the payload of the example.
+    let section = [&b"\x01\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0session\x02\0\0\0\0\0\0\0on"[..]].concat();
+    let payload = &without[20..without.len() - 8];
+    let by_hand = sealed(b"HWCHKPNT", &[payload, &section].concat());
+    assert_eq!(encode_metadata_with_hooks(&metadata(), &[hook("session")]).unwrap(), by_hand);
+    let error = |hooks: &[HookState]| {
+        let payload = bincode::serialize(&(metadata(), hooks)).unwrap();
+        let read = decode_metadata_with_hooks(&sealed(b"HWCHKPNT", &payload)).unwrap_err();
+        if !hooks.is_empty() {
+            assert_eq!(encode_metadata_with_hooks(&metadata(), hooks).unwrap_err(), read);
+        }
+        read.to_string()
+    };
+    let errors = [error(&[]), error(&[hook("a"), hook("a")]), error(&[hook("b"), hook("a")]), error(&[hook(" ")])];
+    assert_snapshot!(errors.join("\n"));
+    for cut in without.len()..file.len() {
+        assert!(decode_metadata_with_hooks(&file[..cut]).is_err());
+    }
 }
 
 #[test]

@@ -34,6 +34,7 @@ mod log_writer;
 mod metadata;
 mod metadata_v1;
 mod metadata_v2;
+mod metrics;
 mod operator_shares;
 pub mod paths;
 mod pending;
@@ -42,6 +43,7 @@ mod request;
 mod restart;
 mod retention;
 mod settling;
+mod stats;
 mod subtask_checkpoints;
 mod task_progress;
 mod tracker;
@@ -63,7 +65,8 @@ pub use job_log::{AttemptStart, Claim, CompletedCheckpoint, LogError, LogView, c
 pub use lease::{Lease, Silence, renewal_interval_ms};
 pub use log_format::{decode_log_record, encode_log_record};
 pub use log_numbers::successors;
-pub use metadata::{decode_metadata, encode_metadata};
+pub use metadata::{decode_metadata, decode_metadata_with_hooks, encode_metadata, encode_metadata_with_hooks};
+pub use metrics::CheckpointMetrics;
 pub use operator_shares::{OperatorStatePiece, OperatorStateShare};
 pub use redistribute::{
     Assignment, HaveEnded, OperatorTarget, RedistributeError, RestoredOperator, RestoredSource, RestoredSubtask,
@@ -73,10 +76,14 @@ pub use request::{CheckpointRequest, RequestId};
 pub use restart::{
     ExponentialDelay, PoisonRecord, PoisonRecordDetector, RestartDecision, RestartStrategy, Restarter, TaskFailure,
 };
+pub use stats::{
+    CheckpointStats, CheckpointStatsCounts, CheckpointStatsSnapshot, CheckpointStatsStatus, CheckpointStatsTracker,
+    SubtaskStateStats, TaskStateStats,
+};
 pub use subtask_checkpoints::{Begin, Ended, SubtaskCheckpoints};
 pub use tracker::{BarrierTracker, TRACKED_MAX};
 pub use vocabulary::{
-    CheckpointMetadata, EnumeratorState, LogRecord, Now, OperatorSnapshot, OperatorState, SubtaskSnapshot,
+    CheckpointMetadata, EnumeratorState, HookState, LogRecord, Now, OperatorSnapshot, OperatorState, SubtaskSnapshot,
 };
 
 #[cfg(test)]
@@ -95,6 +102,8 @@ mod finished_tasks_test;
 mod format_test;
 #[cfg(test)]
 mod job_log_test;
+#[cfg(test)]
+mod reasons_test;
 #[cfg(test)]
 mod redistribute_test;
 #[cfg(test)]

@@ -12,24 +12,55 @@ use crate::log_format::check_handle;
 use crate::metadata_v1::MetadataV1;
 use crate::metadata_v2::MetadataV2;
 use crate::operator_shares::OldStates;
-use crate::{CheckpointMetadata, OperatorState};
+use crate::{CheckpointMetadata, HookState, OperatorState};
 
-/// The bytes of a checkpoint's metadata.
+/// The bytes of a checkpoint's metadata, without hooks.
 pub fn encode_metadata(metadata: &CheckpointMetadata) -> Result<Vec<u8>, FormatError> {
+    encode_metadata_with_hooks(metadata, &[])
+}
+
+/// The bytes of a checkpoint's metadata with what hooks of the application have in the checkpoint, in ascending order of
+/// their identifiers.
+pub fn encode_metadata_with_hooks(metadata: &CheckpointMetadata, hooks: &[HookState]) -> Result<Vec<u8>, FormatError> {
     check(metadata)?;
-    envelope::encode(FileKind::Metadata, metadata)
+    if hooks.is_empty() {
+        return envelope::encode(FileKind::Metadata, metadata);
+    }
+    check_hooks(hooks)?;
+    envelope::encode(FileKind::Metadata, &(metadata, hooks))
 }
 
 /// The metadata in these bytes, of this or an earlier version, all of which must belong to it.
 pub fn decode_metadata(file: &[u8]) -> Result<CheckpointMetadata, FormatError> {
+    decode_metadata_with_hooks(file).map(|(metadata, _)| metadata)
+}
+
+/// The metadata in these bytes, and what hooks have in the checkpoint.
+pub fn decode_metadata_with_hooks(file: &[u8]) -> Result<(CheckpointMetadata, Vec<HookState>), FormatError> {
     let envelope = envelope::open(FileKind::Metadata, file)?;
-    let metadata = match envelope.version {
-        1 => envelope.payload::<MetadataV1>()?.into(),
-        2 => envelope.payload::<MetadataV2>()?.into(),
-        _ => envelope.payload()?,
+    let (metadata, hooks) = match envelope.version {
+        1 => (envelope.payload::<MetadataV1>()?.into(), None),
+        2 => (envelope.payload::<MetadataV2>()?.into(), None),
+        _ => envelope.payload_and_section()?,
     };
     check(&metadata)?;
-    Ok(metadata)
+    hooks.as_deref().map_or(Ok(()), check_hooks)?;
+    Ok((metadata, hooks.unwrap_or_default()))
+}
+
+/// An empty list is not written: then there is no section.
+fn check_hooks(hooks: &[HookState]) -> Result<(), FormatError> {
+    let invalid = |reason| FormatError::Invalid { kind: FileKind::Metadata, reason };
+    if hooks.is_empty() {
+        return Err(invalid("there is a section of hooks, and no hook in it".to_owned()));
+    }
+    if hooks.iter().any(|hook| hook.identifier.trim().is_empty()) {
+        return Err(invalid("the identifier of a hook is blank".to_owned()));
+    }
+    match hooks.iter().zip(&hooks[1..]).find(|(one, next)| one.identifier >= next.identifier) {
+        Some((_, next)) => Err(invalid(format!("the hook {:?} is out of order", next.identifier))),
+        None => Ok(()),
+    }
 }
 
 fn check(metadata: &CheckpointMetadata) -> Result<(), FormatError> {

@@ -7,22 +7,32 @@ use highwater_state_api::{Attempt, CheckpointId, ObjectPath, OperatorUid, Subtas
 
 use crate::config::{CoordinatorConfig, TaskPlan};
 use crate::task_progress::CheckpointPlan;
-use crate::{CheckpointMetadata, EnumeratorState, OperatorSnapshot, OperatorState, RequestId, SubtaskSnapshot, paths};
-
-/// How many subtasks are named at most when they are late.
-const LATE_NAMED_MAX: usize = 8;
+use crate::{
+    CheckpointMetadata, EnumeratorState, HookState, OperatorSnapshot, OperatorState, RequestId, SubtaskSnapshot, paths,
+};
 
 /// What a pending checkpoint waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
+    /// The storage, to make its place ready.
+    Location,
     /// The snapshots of the split enumerators.
     Enumerators,
+    /// The hooks of the application.
+    Hooks,
     /// The acknowledgements of the subtasks.
     Acknowledgements,
     /// The metadata to be durable.
     Metadata,
     /// Its record in the job log.
     Publication,
+}
+
+impl Phase {
+    /// Whether no subtask has been told of the checkpoint.
+    pub(crate) fn is_beginning(self) -> bool {
+        matches!(self, Self::Location | Self::Enumerators | Self::Hooks)
+    }
 }
 
 /// A checkpoint that was triggered and has not come to an end.
@@ -40,6 +50,8 @@ pub(crate) struct Pending {
     /// On the monotonic clock.
     pub(crate) expires_at_ms: u64,
     enumerators: BTreeMap<OperatorUid, Bytes>,
+    /// In ascending order of identifiers.
+    pub(crate) hooks: Vec<HookState>,
     snapshots: BTreeMap<SubtaskId, SubtaskSnapshot>,
 }
 
@@ -52,20 +64,20 @@ impl Pending {
         expires_at_ms: u64,
     ) -> Self {
         Self {
-            phase: Phase::Enumerators,
+            phase: Phase::Location,
             plan,
             is_final,
             requests,
             triggered_at_ms,
             expires_at_ms,
             enumerators: BTreeMap::new(),
+            hooks: Vec::new(),
             snapshots: BTreeMap::new(),
         }
     }
 
     pub(crate) fn enumerators_snapshotted(&mut self, states: Vec<EnumeratorState>) {
         self.enumerators = states.into_iter().map(|state| (state.operator, state.state)).collect();
-        self.phase = Phase::Acknowledgements;
     }
 
     /// The first acknowledgement of a subtask counts; a repeated one is the same and changes nothing.
@@ -85,16 +97,16 @@ impl Pending {
     /// What the checkpoint waits for, for people: who is late.
     pub(crate) fn late(&self, config: &CoordinatorConfig) -> String {
         match self.phase {
+            Phase::Location => "the storage had not made its place ready".to_owned(),
             Phase::Enumerators => "the split enumerators were not snapshotted".to_owned(),
+            Phase::Hooks => "a hook of the application had not answered".to_owned(),
             Phase::Metadata => "its metadata was not written".to_owned(),
             Phase::Publication => "it waited for the job log".to_owned(),
             Phase::Acknowledgements => {
                 let subtasks = &self.plan.to_wait_for;
                 let late = || subtasks.iter().filter(|subtask| !self.has_acknowledged(**subtask));
-                let named: Vec<String> = late().take(LATE_NAMED_MAX).map(|subtask| config.name_of(*subtask)).collect();
-                let others = late().count() - named.len();
-                let others = if others == 0 { String::new() } else { format!(" and {others} more") };
-                format!("{} of {} subtasks were late: {}{others}", late().count(), subtasks.len(), named.join(", "))
+                let names = config.names_of(late());
+                format!("{} of {} subtasks were late: {names}", late().count(), subtasks.len())
             }
         }
     }

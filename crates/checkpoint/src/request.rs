@@ -3,7 +3,7 @@
 use crate::{CheckpointFailure, CheckpointFailureReason};
 
 /// How many requests may wait.
-const WAITING_MAX: usize = 1_000;
+pub(crate) const WAITING_MAX: usize = 1_000;
 
 /// Identifies a request. Whoever asks draws it, and uses none twice within an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -133,7 +133,7 @@ fn no_periodic_checkpoint_is_triggered_within_the_pause_whatever_comes_first() {
         events.rotate_left((round % 3) as usize);
         let mut triggered = Vec::new();
         let mut note = |at_ms: u64, actions: Vec<Action>| {
-            let is_trigger = |action: &Action| matches!(action, Action::SnapshotEnumerators { .. });
+            let is_trigger = |action: &Action| matches!(action, Action::InitializeLocation { .. });
             triggered.extend(actions.iter().any(is_trigger).then_some(at_ms));
         };
         for event in events {
@@ -165,6 +165,9 @@ fn a_storage_that_deletes_nothing_for_a_minute_stops_no_checkpoint_and_is_tidied
         };
         for action in coordinator.on_event(now(now_ms), event) {
             match action {
+                Action::InitializeLocation { checkpoint, .. } => {
+                    events.push_back(Event::LocationInitialized { checkpoint });
+                }
                 Action::SnapshotEnumerators { checkpoint } => events.push_back(enumerated(checkpoint)),
                 Action::TriggerSubtasks { checkpoint, .. } => {
                     let acknowledge = |one| Event::Acknowledged(acknowledgement(ATTEMPT, checkpoint, one));

@@ -46,6 +46,7 @@ impl World {
     fn carry_out(&mut self, action: Action) -> Vec<Event> {
         let folder = |checkpoint| paths::checkpoint_folder(&crate::script_test::job(), ATTEMPT, checkpoint);
         match action {
+            Action::InitializeLocation { checkpoint, .. } => vec![Event::LocationInitialized { checkpoint }],
             Action::SnapshotEnumerators { checkpoint } => vec![enumerated(checkpoint)],
             Action::TriggerSubtasks { checkpoint, .. } => {
                 self.folders.insert(folder(checkpoint));
@@ -120,6 +121,7 @@ fn an_acknowledgement_or_decline_of_another_job_touches_nothing() {
         coordinator.on_event(now(0), Event::SubtaskRunning { subtask });
     }
     coordinator.on_event(now(1_000), Event::Tick);
+    coordinator.on_event(now(1_000), Event::LocationInitialized { checkpoint: CheckpointId(1) });
     let begun = coordinator.on_event(now(1_000), enumerated(CheckpointId(1)));
     assert!(matches!(begun[..], [Action::TriggerSubtasks { .. }]), "{begun:?}");
     let other = JobName::new("other").unwrap();

@@ -12,9 +12,9 @@ use highwater_state_api::{
 };
 
 use crate::{
-    Acknowledgement, Action, AttemptStart, CheckpointFailure, CheckpointFailureReason, CheckpointRequest,
-    CompletedCheckpoint, Coordinator, CoordinatorConfig, Decline, Discard, EnumeratorState, Event, LogRecord, Now,
-    OperatorPlan, OperatorSnapshot, RequestId, SubtaskSnapshot, TaskPlan, paths,
+    Acknowledgement, Action, AttemptStart, CheckpointFailure, CheckpointFailureReason, CheckpointMetrics,
+    CheckpointRequest, CompletedCheckpoint, Coordinator, CoordinatorConfig, Decline, Discard, EnumeratorState, Event,
+    HookState, LogRecord, Now, OperatorPlan, OperatorSnapshot, RequestId, SubtaskSnapshot, TaskPlan, paths,
 };
 
 pub(crate) const ATTEMPT: Attempt = Attempt(5);
@@ -83,7 +83,13 @@ pub(crate) fn acknowledgement(attempt: Attempt, checkpoint: CheckpointId, subtas
     });
     let snapshot = OperatorSnapshot { keyed, ..OperatorSnapshot::default() };
     let snapshot = SubtaskSnapshot { operators: vec![(operator, snapshot)] };
-    Acknowledgement { job: job(), attempt, checkpoint, subtask, snapshot }
+    let bytes = snapshot.state_bytes();
+    let metrics = CheckpointMetrics {
+        bytes_persisted_of_this_checkpoint: bytes,
+        total_bytes_persisted: bytes,
+        ..CheckpointMetrics::default()
+    };
+    Acknowledgement { job: job(), attempt, checkpoint, subtask, snapshot, metrics }
 }
 
 pub(crate) fn enumerated(checkpoint: CheckpointId) -> Event {
@@ -92,11 +98,24 @@ pub(crate) fn enumerated(checkpoint: CheckpointId) -> Event {
 }
 
 /// Runs a script. Each line is `[@TIME] [EVENT [ARGUMENTS]]`; a time is a tick of its own, before the event.
+///
+/// The places of checkpoints are made ready at once and without a word, unless the first line is `by-hand`.
 pub(crate) fn run(coordinator: &mut Coordinator, script: &str) -> String {
+    run_observed(coordinator, script, |_, _, _| ())
+}
+
+/// Runs a script before the eyes of somebody who is shown each event with the actions that follow from it.
+pub(crate) fn run_observed(
+    coordinator: &mut Coordinator,
+    script: &str,
+    mut look: impl FnMut(Now, &Event, &[Action]),
+) -> String {
     let mut transcript = String::new();
     let mut now_ms = 0;
     let mut last_append = None;
-    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    let mut lines = script.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
+    let by_hand = lines.next_if_eq(&"by-hand").is_some();
+    for line in lines {
         writeln!(transcript, "{line}").unwrap();
         let mut words: Vec<&str> = line.split_whitespace().collect();
         if let Some(time) = words[0].strip_prefix('@') {
@@ -106,7 +125,15 @@ pub(crate) fn run(coordinator: &mut Coordinator, script: &str) -> String {
         let tick = line.starts_with('@').then_some(Event::Tick);
         let mut events: VecDeque<Event> = tick.into_iter().chain(events(&words, last_append.as_ref())).collect();
         while let Some(event) = events.pop_front() {
-            for action in coordinator.on_event(now(now_ms), event) {
+            let actions = coordinator.on_event(now(now_ms), event.clone());
+            look(now(now_ms), &event, &actions);
+            for action in actions {
+                if let Action::InitializeLocation { checkpoint, .. } = action
+                    && !by_hand
+                {
+                    events.push_front(Event::LocationInitialized { checkpoint });
+                    continue;
+                }
                 writeln!(transcript, "    {}", describe(&action)).unwrap();
                 match action {
                     Action::AppendLog { record, .. } => last_append = Some(record),
@@ -133,7 +160,7 @@ fn events(words: &[&str], last_append: Option<&LogRecord>) -> Vec<Event> {
     let all = || config().subtasks().into_iter();
     let number = |index: usize| words[index].parse::<u64>().unwrap();
     let checkpoint = || CheckpointId(number(1));
-    let cause = || (*words.get(2).unwrap_or(&"time-out")).to_owned();
+    let cause = || if words.len() > 2 { words[2..].join(" ") } else { "time-out".to_owned() };
     let one = |index: usize| {
         let (task, index) = words[index].split_once('/').unwrap();
         subtask(task.parse().unwrap(), index.parse().unwrap())
@@ -144,7 +171,6 @@ fn events(words: &[&str], last_append: Option<&LogRecord>) -> Vec<Event> {
         "running-only" => vec![Event::SubtaskRunning { subtask: one(1) }],
         "ended" => all().map(|subtask| Event::SubtaskEnded { subtask }).collect(),
         "ended-only" => vec![Event::SubtaskEnded { subtask: one(1) }],
-        "failed" => vec![Event::SubtaskFailed { subtask: one(1) }],
         "settled" => all().map(|subtask| Event::SubtaskSettled { subtask, checkpoint: checkpoint() }).collect(),
         "settled-only" => vec![Event::SubtaskSettled { subtask: one(2), checkpoint: checkpoint() }],
         "request" => {
@@ -153,8 +179,24 @@ fn events(words: &[&str], last_append: Option<&LogRecord>) -> Vec<Event> {
             let id = words.get(1).and_then(|word| word.parse().ok()).unwrap_or(0);
             vec![Event::CheckpointRequested { id: RequestId(id), request }]
         }
+        "backlog" => vec![Event::BacklogChanged { is_processing_backlog: words[1] == "on" }],
         "start-scheduler" => vec![Event::SchedulerStarted],
         "stop-scheduler" => vec![Event::SchedulerStopped],
+        "located" => vec![Event::LocationInitialized { checkpoint: checkpoint() }],
+        "location-failed" => vec![Event::LocationFailed { checkpoint: checkpoint(), cause: cause() }],
+        "enumerator-failed" => {
+            let (checkpoint, operator) = (checkpoint(), uid("source"));
+            vec![Event::EnumeratorFailed { checkpoint, operator, cause: cause() }]
+        }
+        "hooks" => {
+            let state = |word: &&str| HookState { identifier: (*word).to_owned(), state: Bytes::from_static(b"state") };
+            vec![Event::HooksTriggered { checkpoint: checkpoint(), states: words[2..].iter().map(state).collect() }]
+        }
+        "hook-failed" => {
+            let (checkpoint, identifier) = (checkpoint(), "session".to_owned());
+            vec![Event::HookFailed { checkpoint, identifier, cause: cause() }]
+        }
+        "task-failed" => vec![Event::TaskFailed { subtask: one(1), cause: cause() }],
         "enumerated" => vec![enumerated(checkpoint())],
         "ack" => all().map(|one| Event::Acknowledged(acknowledgement(ATTEMPT, checkpoint(), one))).collect(),
         "ack-only" => vec![Event::Acknowledged(acknowledgement(ATTEMPT, checkpoint(), one(2)))],
@@ -168,7 +210,8 @@ fn events(words: &[&str], last_append: Option<&LogRecord>) -> Vec<Event> {
                 "async" => CheckpointFailureReason::AsyncException,
                 name => CheckpointFailureReason::all().find(|reason| reason.name() == name).unwrap(),
             };
-            let failure = CheckpointFailure::new(reason, "disk full");
+            let message = if words.len() > 4 { words[4..].join(" ") } else { "disk full".to_owned() };
+            let failure = CheckpointFailure::new(reason, message);
             let (job, attempt, checkpoint, subtask) = (job(), ATTEMPT, checkpoint(), one(2));
             vec![Event::Declined(Decline { job, attempt, checkpoint, subtask, failure })]
         }
@@ -199,15 +242,17 @@ pub(crate) fn describe(action: &Action) -> String {
         handles.iter().filter_map(StateHandle::object).map(ObjectPath::as_str).collect::<Vec<_>>().join(" ")
     };
     match action {
+        Action::InitializeLocation { folder, .. } => format!("initialize {folder}"),
         Action::SnapshotEnumerators { checkpoint } => format!("snapshot enumerators for {checkpoint}"),
-        Action::TriggerSubtasks { checkpoint, triggered_at_ms, subtasks } => {
+        Action::TriggerSubtasks { checkpoint, triggered_at_ms, subtasks, .. } => {
             let subtasks = subtasks.iter().map(SubtaskId::to_string).collect::<Vec<_>>().join(" ");
             format!("trigger {checkpoint} of {triggered_at_ms} at {subtasks}")
         }
+        Action::TriggerHooks { checkpoint, .. } => format!("trigger hooks for {checkpoint}"),
         Action::FinishSubtasks { subtasks } => {
             format!("finish {}", subtasks.iter().map(SubtaskId::to_string).collect::<Vec<_>>().join(" "))
         }
-        Action::WriteMetadata { path, metadata, .. } => {
+        Action::WriteMetadata { path, metadata, hooks, .. } => {
             let operators = metadata.operators.iter().map(|operator| {
                 let subtasks = operator.subtasks.len();
                 if operator.finished {
@@ -216,7 +261,8 @@ pub(crate) fn describe(action: &Action) -> String {
                     format!("{} × {subtasks}", operator.uid)
                 }
             });
-            format!("write {path}: {}", operators.collect::<Vec<_>>().join(", "))
+            let hooks = hooks.iter().map(|hook| format!("hook {}", hook.identifier));
+            format!("write {path}: {}", operators.chain(hooks).collect::<Vec<_>>().join(", "))
         }
         Action::AppendLog { sequence, record } => format!("append {sequence}: {}", describe_record(record)),
         Action::ReadLog { sequence } => format!("read {sequence}"),

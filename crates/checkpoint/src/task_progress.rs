@@ -25,22 +25,12 @@ pub(crate) struct CheckpointPlan {
     pub(crate) ended: BTreeSet<u32>,
 }
 
-/// Why no checkpoint may be triggered now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
-    /// A subtask has failed. It is never taken for one that has finished.
-    Failed(SubtaskId),
-    /// A subtask has ended, and checkpoints after the end of tasks are turned off.
-    Ended(SubtaskId),
-}
-
 /// The progress of all tasks of one attempt.
 #[derive(Debug, Clone)]
 pub(crate) struct TaskProgress {
     tasks: Vec<TaskState>,
     /// Whether checkpoints are taken once some subtasks have ended and others have not.
     is_on_after_the_end: bool,
-    failed: Option<SubtaskId>,
 }
 
 #[derive(Debug, Clone)]
@@ -89,7 +79,6 @@ impl TaskProgress {
         Self {
             tasks: config.tasks.iter().map(TaskState::new).collect(),
             is_on_after_the_end: config.checkpoints_after_tasks_finish,
-            failed: None,
         }
     }
 
@@ -102,6 +91,16 @@ impl TaskProgress {
     /// Whether every subtask has run.
     pub(crate) fn is_running(&self) -> bool {
         self.tasks.iter().all(TaskState::is_running)
+    }
+
+    /// The subtasks that do not run yet.
+    pub(crate) fn not_running(&self) -> Vec<SubtaskId> {
+        let tasks = (0..).zip(&self.tasks).filter(|(_, state)| !state.is_running());
+        let subtasks = tasks.flat_map(|(task, state)| {
+            let missing = (0..state.plan.parallelism).filter(|subtask| !state.running.contains(subtask));
+            missing.map(move |subtask| SubtaskId { task, subtask })
+        });
+        subtasks.collect()
     }
 
     /// Whether every subtask has ended.
@@ -124,23 +123,15 @@ impl TaskProgress {
         }
     }
 
-    /// A subtask has failed: there will be no other checkpoint in this attempt.
-    pub(crate) fn failed(&mut self, subtask: SubtaskId) {
-        self.failed.get_or_insert(subtask);
-    }
-
-    /// Whose absence forbids a checkpoint now, if somebody's does. The one that ends the job is not forbidden because tasks
-    /// have ended.
-    pub(crate) fn missing(&self) -> Option<Missing> {
-        if let Some(failed) = self.failed {
-            return Some(Missing::Failed(failed));
-        }
+    /// Who has ended and so forbids a checkpoint now, if somebody does, which is when checkpoints after the end of tasks are
+    /// turned off. The one that ends the job is not forbidden.
+    pub(crate) fn missing(&self) -> Option<SubtaskId> {
         if self.is_on_after_the_end || self.has_ended() {
             return None;
         }
         (0..).zip(&self.tasks).find_map(|(task, state)| {
             let subtask = if state.has_finished() { Some(0) } else { state.ended.first().copied() };
-            subtask.map(|subtask| Missing::Ended(SubtaskId { task, subtask }))
+            subtask.map(|subtask| SubtaskId { task, subtask })
         })
     }
 

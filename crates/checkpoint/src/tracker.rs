@@ -57,6 +57,11 @@ impl BarrierTracker {
         }
     }
 
+    /// Whether some barriers of a checkpoint have come, and it is taken once all have.
+    pub fn is_counting(&self, checkpoint: CheckpointId) -> bool {
+        self.counted.get(&checkpoint).is_some_and(|counted| !counted.is_aborted)
+    }
+
     /// Whether the end of a channel counts as its barrier. If not, it gives up all checkpoints whose barriers are being
     /// waited for. Default: it does.
     pub fn with_checkpoints_after_tasks_finish(mut self, enabled: bool) -> Self {
@@ -93,6 +98,13 @@ impl BarrierTracker {
                 }
             }
             AlignerEvent::Aborted { checkpoint } => self.abort(checkpoint, &mut actions),
+            AlignerEvent::TimedOut { checkpoint } => {
+                if let Some(counted) = self.counted.get_mut(&checkpoint).filter(|counted| !counted.is_aborted) {
+                    // Its barriers are waited out.
+                    counted.is_aborted = true;
+                    actions.push(AlignerAction::Abandon { checkpoint, reason: AbandonReason::TimedOut });
+                }
+            }
         }
         actions
     }

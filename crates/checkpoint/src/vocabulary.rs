@@ -14,6 +14,13 @@ pub struct SubtaskSnapshot {
     pub operators: Vec<(OperatorUid, OperatorSnapshot)>,
 }
 
+impl SubtaskSnapshot {
+    /// Bytes of the state behind its handles.
+    pub fn state_bytes(&self) -> u64 {
+        self.operators.iter().map(|(_, snapshot)| snapshot.state_bytes()).sum()
+    }
+}
+
 /// What one operator of one subtask contributes to a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OperatorSnapshot {
@@ -37,6 +44,11 @@ impl OperatorSnapshot {
         keyed.chain(raw_keyed).chain(self.operator.iter().map(|operator| &operator.state))
     }
 
+    /// Bytes of the state behind its handles.
+    pub fn state_bytes(&self) -> u64 {
+        self.handles().map(StateHandle::length).sum()
+    }
+
     /// Whether there is state, be it empty.
     pub fn has_state(&self) -> bool {
         self.keyed.is_some() || self.raw_keyed.is_some() || self.operator.is_some()
@@ -49,6 +61,15 @@ pub struct EnumeratorState {
     /// The source.
     pub operator: OperatorUid,
     /// What its enumerator wrote.
+    pub state: Bytes,
+}
+
+/// What a hook of the application has in a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookState {
+    /// The hook.
+    pub identifier: String,
+    /// What it returned.
     pub state: Bytes,
 }
 

@@ -167,6 +167,11 @@ impl FaultyStorage {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl CheckpointStorage for FaultyStorage {
+    async fn initialize_location(&self, folder: &ObjectPath) -> Result<(), StorageError> {
+        let after = self.faults.before(Operation::InitializeLocation, folder)?;
+        after.apply(self.inner.initialize_location(folder).await)
+    }
+
     async fn create(&self, path: &ObjectPath) -> Result<Box<dyn StateUpload>, StorageError> {
         let after = self.faults.before(Operation::Create, path)?;
         let inner = after.apply(self.inner.create(path).await)?;

@@ -5,6 +5,8 @@ use std::fmt;
 /// An operation of a checkpoint storage or of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
+    /// `CheckpointStorage::initialize_location`.
+    InitializeLocation,
     /// `CheckpointStorage::create`.
     Create,
     /// `StateUpload::write`.
@@ -32,6 +34,7 @@ pub enum Operation {
 impl Operation {
     /// Every operation.
     pub const ALL: &[Self] = &[
+        Self::InitializeLocation,
         Self::Create,
         Self::Write,
         Self::Finish,
@@ -48,6 +51,7 @@ impl Operation {
     /// The operation as a verb.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::InitializeLocation => "initialize location",
             Self::Create => "create",
             Self::Write => "write",
             Self::Finish => "finish",

@@ -104,6 +104,11 @@ impl RecordingStorage {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl CheckpointStorage for RecordingStorage {
+    async fn initialize_location(&self, folder: &ObjectPath) -> Result<(), StorageError> {
+        let result = self.inner.initialize_location(folder).await;
+        self.recording.note(Operation::InitializeLocation, folder, result, |()| None)
+    }
+
     async fn create(&self, path: &ObjectPath) -> Result<Box<dyn StateUpload>, StorageError> {
         let result = self.inner.create(path).await;
         let inner = self.recording.note(Operation::Create, path, result, |_| None)?;

@@ -76,6 +76,11 @@ impl<S: State + Ord> SplitEnumerator for SplitQueue<S> {
         BincodeSerializer::traced().serialize(&self.splits, &mut state)?;
         Ok(state)
     }
+
+    /// Files and sequences are read as fast as they can be, and nobody can say since when they have waited.
+    fn is_processing_backlog(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

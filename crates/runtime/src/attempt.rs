@@ -12,7 +12,8 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::build::{AttemptEnvironment, BuiltSubtask, build_subtasks};
-use crate::control::{Control, ControlSender, Report, Reports};
+use crate::control::{Control, Report, Reports};
+use crate::control_lanes::ControlLanes;
 use crate::driver::{Input, Job};
 use crate::io_pool::{IoPool, PoolExecutor};
 use crate::job::{Owner, RunningSubtask};
@@ -87,10 +88,10 @@ async fn run_started(
     let pool = IoPool::new(Handle::current(), sender.clone());
     let running = start_subtasks(job, &claimed, &finished, contexts, &pool, &sender)?;
     drop(sender);
-    let controls = running.controls.clone();
+    let lanes = running.lanes.clone();
     let tasks = job.graph.task_plans(&claimed.max_parallelism, &finished);
     let storage_work = StorageWork { pool: pool.clone(), fence };
-    let mut shell = Shell::new(job, claimed.start, tasks, controls, enumerators, storage_work, inputs);
+    let mut shell = Shell::new(job, claimed.start, tasks, lanes, enumerators, storage_work, inputs);
     let end = shell.run(owner).await;
     // What was not written yet is needed by nobody any more.
     pool.over.end();
@@ -132,7 +133,7 @@ async fn run_started(
 
 /// The subtasks of an attempt, each on its thread.
 struct RunningSubtasks {
-    controls: BTreeMap<SubtaskId, ControlSender>,
+    lanes: ControlLanes,
     threads: Vec<(SubtaskId, JoinHandle<()>)>,
 }
 
@@ -164,16 +165,18 @@ fn start_subtasks(
         reports: &|_| Box::new(ReportSender(inputs.clone())),
     };
     let built = build_subtasks(&job.graph, &environment)?;
-    let mut running = RunningSubtasks { controls: BTreeMap::new(), threads: Vec::new() };
+    let mut running = RunningSubtasks { lanes: ControlLanes::new(claimed.start.attempt), threads: Vec::new() };
     let mut board = Vec::with_capacity(built.len());
     for BuiltSubtask { subtask, control, metrics } in built {
         let id = subtask.id();
         let head = &job.graph.tasks[id.task as usize].operators[0];
         let (operator, is_source) = (head.uid.clone(), head.source.is_some());
         board.push(RunningSubtask { operator, subtask: id.subtask, is_source, metrics, covered: 0 });
-        running.controls.insert(id, control);
+        running.lanes.insert(id, control);
         let task = SubtaskThread {
-            subtask,
+            subtask: subtask
+                .with_alignment_timeout(job.checkpoints.timeout)
+                .with_paused_source(job.checkpoints.pauses_sources()),
             contexts: contexts.remove(&id).unwrap_or_default(),
             parker: parkers[&id].clone(),
             reports: ReportSender(inputs.clone()),
@@ -191,7 +194,7 @@ fn start_subtasks(
 
 impl RunningSubtasks {
     fn cancel(&self) {
-        self.controls.values().for_each(|control| control.send(Control::Cancel));
+        self.lanes.tell_all(&Control::Cancel);
     }
 
     /// Tells every subtask to stop and waits for the threads. Says which have not stopped, if any.

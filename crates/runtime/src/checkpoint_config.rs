@@ -13,6 +13,10 @@ use crate::{ExternalizedCheckpointRetention, JobError, options};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CheckpointSettings {
     pub(crate) interval: Option<Duration>,
+    pub(crate) interval_during_backlog: Option<Duration>,
+    pub(crate) pause_sources: Option<bool>,
+    /// What was set by `set_fail_on_checkpointing_errors`: `tolerable_failures` counts before it.
+    pub(crate) fail_on_errors: Option<bool>,
     pub(crate) mode: Option<CheckpointingMode>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) min_pause: Option<Duration>,
@@ -29,6 +33,10 @@ pub(crate) struct CheckpointSettings {
 pub(crate) struct CheckpointConfig {
     /// `None` when there are no periodic checkpoints.
     pub(crate) interval: Option<Duration>,
+    /// `None`: the usual one; 0: no checkpoints meanwhile.
+    pub(crate) interval_during_backlog: Option<Duration>,
+    /// Sources read nothing before they have taken part in a checkpoint.
+    pub(crate) pause_sources: bool,
     pub(crate) mode: CheckpointingMode,
     pub(crate) timeout: Duration,
     pub(crate) min_pause: Duration,
@@ -42,6 +50,17 @@ pub(crate) struct CheckpointConfig {
     pub(crate) externalized_retention: ExternalizedCheckpointRetention,
     /// Whether an older checkpoint takes the place of a damaged one.
     pub(crate) fall_back: bool,
+    /// State of hooks that nobody has may be lost.
+    pub(crate) ignores_unclaimed: bool,
+    /// Of how many checkpoints the statistics are kept.
+    pub(crate) history: usize,
+}
+
+impl CheckpointConfig {
+    /// Whether sources wait for a checkpoint, which has to come by itself.
+    pub(crate) fn pauses_sources(&self) -> bool {
+        self.pause_sources && self.interval.is_some()
+    }
 }
 
 /// Chooses, and logs what somebody should change in the configuration.
@@ -53,6 +72,7 @@ pub(crate) fn choose(config: &JobConfig) -> Result<CheckpointConfig, JobError> {
     let chosen = choose_with(&config.checkpoints, &configuration, &mut notices);
     options::log_notices(&config.name, &notices);
     let chosen = chosen?;
+    check_together(&chosen)?;
     for remark in remarks(&chosen) {
         tracing::debug!(target: "highwater::job", job = config.name, remark, "checkpoints");
     }
@@ -77,12 +97,15 @@ pub(crate) fn choose_with(
             usize::try_from(retain.max(1)).unwrap_or(usize::MAX)
         }
     };
-    let tolerable_failures = match set.tolerable_failures {
+    let by_code = set.tolerable_failures.or(set.fail_on_errors.map(|fails| if fails { 0 } else { u32::MAX }));
+    let tolerable_failures = match by_code {
         Some(number) => number,
         None => tolerated(reader.value(&TOLERABLE_FAILURES, None)?),
     };
     Ok(CheckpointConfig {
         interval: reader.optional(&INTERVAL, set.interval)?,
+        interval_during_backlog: reader.optional(&INTERVAL_DURING_BACKLOG, set.interval_during_backlog)?,
+        pause_sources: reader.value(&PAUSE_SOURCES, set.pause_sources)?,
         mode: reader.value(&MODE, set.mode.map(Mode))?.0,
         timeout: reader.value(&TIMEOUT, set.timeout)?,
         min_pause: reader.value(&MIN_PAUSE, set.min_pause)?,
@@ -92,7 +115,27 @@ pub(crate) fn choose_with(
         retain,
         externalized_retention: reader.value(&EXTERNALIZED_RETENTION, set.externalized_retention)?,
         fall_back: reader.value(&FALL_BACK, set.fall_back)?,
+        ignores_unclaimed: reader.value(&IGNORE_UNCLAIMED_STATE, None)?,
+        history: reader.value(&HISTORY, None)? as usize,
     })
+}
+
+/// Refuses what each option allows and all of them together do not.
+pub(crate) fn check_together(config: &CheckpointConfig) -> Result<(), JobError> {
+    let (Some(interval), Some(backlog)) = (config.interval, config.interval_during_backlog) else { return Ok(()) };
+    let (interval_key, backlog_key, pause_key) = (INTERVAL.key(), INTERVAL_DURING_BACKLOG.key(), PAUSE_SOURCES.key());
+    if backlog.is_zero() && config.pause_sources {
+        return Err(JobError::Invalid(format!(
+            "`{pause_key}: true` and `{backlog_key}: 0` exclude each other: sources that work through a backlog would wait \
+             for a checkpoint that does not come"
+        )));
+    }
+    if !backlog.is_zero() && backlog < interval {
+        return Err(JobError::Invalid(format!(
+            "`{backlog_key}` is {backlog:?}, expected 0 or at least {interval:?}, which is `{interval_key}`"
+        )));
+    }
+    Ok(())
 }
 
 struct Reader<'a> {
@@ -142,6 +185,22 @@ pub(crate) fn remarks(config: &CheckpointConfig) -> Vec<String> {
              completion of the one before it and the pause: more than one are pending only if they are asked for",
             config.max_concurrent
         ));
+    }
+    if let Some(interval) = config.interval {
+        match config.interval_during_backlog {
+            Some(backlog) if backlog.is_zero() => {
+                remarks.push("while a source works through a backlog there are no periodic checkpoints".to_owned());
+            }
+            Some(backlog) => remarks.push(format!(
+                "while a source works through a backlog checkpoints are {:?} apart, else {:?}",
+                backlog.max(config.min_pause),
+                interval.max(config.min_pause)
+            )),
+            None => {}
+        }
+        if config.pause_sources {
+            remarks.push("sources read nothing before they have taken part in the first checkpoint".to_owned());
+        }
     }
     if config.fall_back && config.retain == 1 {
         remarks

@@ -11,6 +11,8 @@ fn configured(settings: &[(&str, &str)]) -> Result<CheckpointConfig, ConfigError
 fn the_defaults_are_those_of_flink_but_that_checkpoints_outlive_their_job() {
     let defaults = CheckpointConfig {
         interval: None,
+        interval_during_backlog: None,
+        pause_sources: false,
         mode: CheckpointingMode::ExactlyOnce,
         timeout: Duration::from_secs(600),
         min_pause: Duration::ZERO,
@@ -20,6 +22,8 @@ fn the_defaults_are_those_of_flink_but_that_checkpoints_outlive_their_job() {
         retain: 1,
         externalized_retention: ExternalizedCheckpointRetention::RetainOnCancellation,
         fall_back: false,
+        ignores_unclaimed: false,
+        history: 10,
     };
     assert_eq!(configured(&[]).unwrap(), defaults);
 }
@@ -28,6 +32,10 @@ fn the_defaults_are_those_of_flink_but_that_checkpoints_outlive_their_job() {
 fn every_option_is_read() {
     let found = configured(&[
         ("execution.checkpointing.interval", "30 s"),
+        ("execution.checkpointing.interval-during-backlog", "1 h"),
+        ("pipeline.sources.pause-until-first-checkpoint", "true"),
+        ("web.checkpoints.history", "3"),
+        ("execution.state-recovery.ignore-unclaimed-state", "true"),
         ("execution.checkpointing.mode", "AT_LEAST_ONCE"),
         ("execution.checkpointing.timeout", "2 min"),
         ("execution.checkpointing.min-pause", "500"),
@@ -40,6 +48,8 @@ fn every_option_is_read() {
     ]);
     let expected = CheckpointConfig {
         interval: Some(Duration::from_secs(30)),
+        interval_during_backlog: Some(Duration::from_secs(3600)),
+        pause_sources: true,
         mode: CheckpointingMode::AtLeastOnce,
         timeout: Duration::from_secs(120),
         min_pause: Duration::from_millis(500),
@@ -49,6 +59,8 @@ fn every_option_is_read() {
         retain: 4,
         externalized_retention: ExternalizedCheckpointRetention::NoExternalizedCheckpoints,
         fall_back: true,
+        ignores_unclaimed: true,
+        history: 3,
     };
     assert_eq!(found.unwrap(), expected);
 }
@@ -115,4 +127,30 @@ fn what_the_numbers_mean_together_is_said() {
     let texts = remarks(&odd).join("\n");
     assert!(texts.contains("raised to the minimum pause of 5s") && texts.contains("3 checkpoints may"), "{texts}");
     assert_eq!(remarks(&CheckpointConfig { interval: None, ..usual }).len(), 1);
+}
+
+/// Contract: U347, U357.
+#[test]
+fn intervals_that_exclude_each_other_are_refused_with_both_names() {
+    let check = |settings: &[(&str, &str)]| check_together(&configured(settings).unwrap());
+    let interval = ("execution.checkpointing.interval", "1 s");
+    let backlog = |value| ("execution.checkpointing.interval-during-backlog", value);
+    let pause = ("pipeline.sources.pause-until-first-checkpoint", "true");
+    for accepted in
+        [&[interval, backlog("0")][..], &[interval, backlog("1 s")], &[interval, pause], &[backlog("500"), pause]]
+    {
+        check(accepted).unwrap();
+    }
+    let errors = [check(&[interval, backlog("999")]), check(&[interval, backlog("0"), pause])];
+    let errors: Vec<String> = errors.into_iter().map(|error| error.unwrap_err().to_string()).collect();
+    insta::assert_snapshot!(errors.join("\n"));
+}
+
+#[test]
+fn failing_on_the_first_error_is_a_number_and_a_number_that_is_set_counts_before_it() {
+    let chosen = |fail_on_errors, tolerable_failures| {
+        let set = CheckpointSettings { fail_on_errors, tolerable_failures, ..Default::default() };
+        choose_with(&set, &Configuration::default(), &mut ConfigNotices::default()).unwrap().tolerable_failures
+    };
+    assert_eq!([chosen(Some(true), None), chosen(Some(false), None), chosen(Some(false), Some(3))], [0, u32::MAX, 3]);
 }

@@ -81,12 +81,13 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
     }
     failpoint::set_up()?;
     options::log_unknown_keys(&config);
+    options::later::check(&config.layered_configuration())?;
     let BackendPairing { state_backend, checkpoint_storage } = backend_choice::choose(&config)?;
     let checkpoints = checkpoint_config::choose(&config)?;
     let restart = restart_choice::choose(&config, checkpoints.interval.is_some())?;
     let high_availability = high_availability::choose(&config)?;
     transaction_timeout::check(&graph, &checkpoints, restart.strategy)?;
-    let board = Arc::new(StatusBoard::default());
+    let board = Arc::new(StatusBoard::new(checkpoints.history));
     let job = Arc::new(Job {
         name: JobName::new(&config.name).map_err(|error| JobError::Invalid(error.to_string()))?,
         checkpoints,
@@ -114,6 +115,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
     threads::spawn(format!("{}-coordinator", job.name), move || {
         // Whatever panics here, the owner of the job hears of it and no subtask is left running.
         let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(run(&job, &mut owner))));
+        job.config.hooks.close();
         let result = result.unwrap_or_else(|panic| {
             Err(JobError::Threads(format!("the coordinator panicked: {}", threads::message_of(&*panic))))
         });

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use highwater_checkpoint::{CheckpointingMode, RestartStrategy};
 use highwater_state_api::{BackendPairing, CheckpointStorage, Configuration, StateBackend, StateBackendRegistry};
-use highwater_stream_api::Source;
+use highwater_stream_api::{MasterTriggerRestoreHook, Source};
 
 use crate::data_stream::DataStream;
 use crate::graph::JobGraph;
 use crate::job::{JobHandle, JobResult};
+use crate::master_hooks::MasterHookError;
 use crate::plan::{Node, NodeKind, Plan};
 use crate::{ExternalizedCheckpointRetention, JobError, driver};
 
@@ -77,6 +78,19 @@ impl StreamExecutionEnvironment {
         self
     }
 
+    /// Takes checkpoints at this interval while a source works through a backlog; zero: none but those that are asked for.
+    /// Default: the usual interval, below which it must not be.
+    pub fn set_checkpoint_interval_during_backlog(&self, interval: Duration) -> &Self {
+        self.plan.borrow_mut().config.checkpoints.interval_during_backlog = Some(interval);
+        self
+    }
+
+    /// Whether sources read nothing before they have taken part in a checkpoint. Default: they do not wait.
+    pub fn set_pause_sources_until_first_checkpoint(&self, pauses: bool) -> &Self {
+        self.plan.borrow_mut().config.checkpoints.pause_sources = Some(pauses);
+        self
+    }
+
     /// Whether records count exactly once or at least once in the state that the job is restored with. Default: exactly
     /// once. At least once, no input waits for the barriers of another one.
     pub fn set_checkpointing_mode(&self, mode: CheckpointingMode) -> &Self {
@@ -106,6 +120,12 @@ impl StreamExecutionEnvironment {
     /// How many checkpoints in a row may fail before the job does; `u32::MAX` is any number. Default: 0.
     pub fn set_tolerable_checkpoint_failures(&self, number: u32) -> &Self {
         self.plan.borrow_mut().config.checkpoints.tolerable_failures = Some(number);
+        self
+    }
+
+    /// Flink's older form of that: `true` tolerates no failure, `false` any number. A number that is set counts before it.
+    pub fn set_fail_on_checkpointing_errors(&self, fails: bool) -> &Self {
+        self.plan.borrow_mut().config.checkpoints.fail_on_errors = Some(fails);
         self
     }
 
@@ -156,6 +176,15 @@ impl StreamExecutionEnvironment {
     pub fn set_lease_duration(&self, lease: Duration) -> &Self {
         self.plan.borrow_mut().config.high_availability.lease = Some(lease);
         self
+    }
+
+    /// Has a hook take part in every checkpoint of the job. Flink's `CheckpointCoordinator.addMasterHook`.
+    ///
+    /// # Errors
+    /// When the hook has no identifier, or that of another one.
+    pub fn add_master_hook(&self, hook: impl MasterTriggerRestoreHook) -> Result<&Self, MasterHookError> {
+        self.plan.borrow_mut().config.hooks.add(hook)?;
+        Ok(self)
     }
 
     /// What happens when a task fails. Counts before the `restart-strategy.*` options of the configuration, which count

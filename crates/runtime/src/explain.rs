@@ -15,6 +15,9 @@ pub(crate) fn explain(config: &JobConfig) -> Result<String, JobError> {
     let configuration = config.layered_configuration();
     let mut notices = ConfigNotices::default();
     let checkpoints = checkpoint_config::choose_with(&config.checkpoints, &configuration, &mut notices)?;
+    checkpoint_config::check_together(&checkpoints)?;
+    options::later::check(&configuration)?;
+    options::later::notice(&configuration, &mut notices);
     let by_code = set_by_code(config);
     let mut text = String::new();
     let descriptions = [highwater_state_api::options::describe(), options::describe()].concat();
@@ -64,11 +67,14 @@ fn set_by_code(config: &JobConfig) -> Vec<(&'static str, String)> {
     let mut by_code = Vec::new();
     let mut add = |key, value: Option<String>| by_code.extend(value.map(|value| (key, value)));
     add(INTERVAL.key(), set.interval.map(|interval| format!("{interval:?}")));
+    add(INTERVAL_DURING_BACKLOG.key(), set.interval_during_backlog.map(|interval| format!("{interval:?}")));
+    add(PAUSE_SOURCES.key(), set.pause_sources.map(|pauses| pauses.to_string()));
     add(MODE.key(), set.mode.map(|mode| Mode(mode).to_string()));
     add(TIMEOUT.key(), set.timeout.map(|timeout| format!("{timeout:?}")));
     add(MIN_PAUSE.key(), set.min_pause.map(|pause| format!("{pause:?}")));
     add(MAX_CONCURRENT.key(), set.max_concurrent.map(|number| number.to_string()));
-    add(TOLERABLE_FAILURES.key(), set.tolerable_failures.map(|number| number.to_string()));
+    let tolerable = set.tolerable_failures.or(set.fail_on_errors.map(|fails| if fails { 0 } else { u32::MAX }));
+    add(TOLERABLE_FAILURES.key(), tolerable.map(|number| number.to_string()));
     add(AFTER_TASKS_FINISH.key(), set.after_tasks_finish.map(|enabled| enabled.to_string()));
     add(RETAINED.key(), set.retain.map(|number| number.to_string()));
     add(EXTERNALIZED_RETENTION.key(), set.externalized_retention.map(|retention| retention.to_string()));
@@ -91,10 +97,12 @@ mod tests {
         env.configure(Configuration::from([
             ("execution.checkpointing.timeout", "2 min"),
             ("state.backend", "hashmap"),
+            ("execution.checkpointing.unaligned", "true"),
         ]));
         env.set_cluster_configuration(Configuration::from([
             ("execution.checkpointing.timeout", "9 min"),
             ("execution.checkpointing.max-concurrent-checkpoints", "3"),
+            ("execution.checkpointing.interval-during-backlog", "10 min"),
         ]));
         env.enable_checkpointing(Duration::from_secs(1)).set_min_pause_between_checkpoints(Duration::from_secs(5));
         insta::assert_snapshot!(env.explain_configuration().unwrap());

@@ -163,6 +163,11 @@ pub trait AnyEnumerator: Send {
 
     /// The enumerator's state.
     fn snapshot(&self) -> Result<Vec<u8>, BoxedError>;
+
+    /// Whether the source works through a backlog.
+    fn is_processing_backlog(&self) -> bool {
+        false
+    }
 }
 
 /// A source as [`AnySource`].
@@ -207,6 +212,10 @@ where
 
     fn snapshot(&self) -> Result<Vec<u8>, BoxedError> {
         self.0.snapshot()
+    }
+
+    fn is_processing_backlog(&self) -> bool {
+        self.0.is_processing_backlog()
     }
 }
 

@@ -105,7 +105,9 @@ pub(crate) struct PoolExecutor {
 }
 
 impl SnapshotExecutor for PoolExecutor {
-    fn submit(&self, snapshot: AsyncSnapshot) {
+    fn submit(&self, mut snapshot: AsyncSnapshot) {
+        let submitted = self.clock.monotonic();
+        snapshot.metrics.sync_duration = submitted.saturating_sub(snapshot.began);
         let mut declined = snapshot.decline("");
         if self.pool.outstanding() >= OUTSTANDING_MAX {
             declined.failure.message =
@@ -114,9 +116,12 @@ impl SnapshotExecutor for PoolExecutor {
             return;
         }
         let patience = self.pool.over.patience(snapshot.checkpoint, self.clock.clone(), self.timeout);
-        let storage = RetryingStorage::new(self.storage.clone(), patience);
+        let (storage, clock) = (RetryingStorage::new(self.storage.clone(), patience), self.clock.clone());
         let work = async move {
-            let report: Report = snapshot.write(&storage).await;
+            let mut report: Report = snapshot.write(&storage).await;
+            if let Report::Acknowledged(acknowledgement) = &mut report {
+                acknowledgement.metrics.async_duration = clock.monotonic().saturating_sub(submitted);
+            }
             Some(Input::Report(report))
         };
         let panicked = move |message| {

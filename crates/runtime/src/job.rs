@@ -5,13 +5,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use highwater_checkpoint::PoisonRecord;
+use highwater_checkpoint::{CheckpointStatsSnapshot, CheckpointStatsTracker, PoisonRecord};
 use highwater_state_api::{Attempt, CheckpointId, OperatorUid};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::JobError;
 use crate::checkpoint_coordinator::{Ask, CheckpointCoordinator, PendingCheckpoint};
 use crate::fall_back::DamagedCheckpoint;
+use crate::master::SharedStats;
 use crate::metrics::SubtaskMetrics;
 
 /// A job that was started. Waited for with [`JobHandle::wait`], or awaited. Dropping it lets the job run on.
@@ -88,6 +89,12 @@ impl JobHandle {
         self.board.status()
     }
 
+    /// How checkpoints went and go: sizes, durations, who is late, why some failed. It is a text too. Flink's
+    /// `getCheckpointStats`.
+    pub fn checkpoint_stats(&self) -> CheckpointStatsSnapshot {
+        self.board.checkpoint_stats_snapshot()
+    }
+
     /// Something that tells how the job stands, also after this handle was consumed.
     pub fn monitor(&self) -> JobMonitor {
         JobMonitor(self.board.clone())
@@ -114,6 +121,11 @@ impl JobMonitor {
     /// How the job stands now.
     pub fn status(&self) -> JobStatus {
         self.0.status()
+    }
+
+    /// How checkpoints went and go, see [`JobHandle::checkpoint_stats`].
+    pub fn checkpoint_stats(&self) -> CheckpointStatsSnapshot {
+        self.0.checkpoint_stats_snapshot()
     }
 }
 
@@ -176,9 +188,17 @@ pub struct SubtaskStatus {
     pub records_in: u64,
 }
 
+/// The statistics, also after a panic: they are for people.
+pub(crate) fn locked(stats: &SharedStats) -> MutexGuard<'_, CheckpointStatsTracker> {
+    stats.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Where the driver writes how the job stands.
-#[derive(Debug, Default)]
-pub(crate) struct StatusBoard(Mutex<Board>);
+#[derive(Debug)]
+pub(crate) struct StatusBoard {
+    board: Mutex<Board>,
+    checkpoint_stats: SharedStats,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Board {
@@ -199,8 +219,22 @@ pub(crate) struct RunningSubtask {
 }
 
 impl StatusBoard {
+    /// A board that remembers so many checkpoints that have ended.
+    pub(crate) fn new(history: usize) -> Self {
+        let tracker = CheckpointStatsTracker::new(history);
+        Self { board: Mutex::default(), checkpoint_stats: Arc::new(Mutex::new(tracker)) }
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, Board> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn checkpoint_stats(&self) -> SharedStats {
+        self.checkpoint_stats.clone()
+    }
+
+    fn checkpoint_stats_snapshot(&self) -> CheckpointStatsSnapshot {
+        locked(&self.checkpoint_stats).snapshot()
     }
 
     pub(crate) fn status(&self) -> JobStatus {

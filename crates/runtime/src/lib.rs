@@ -6,6 +6,7 @@
 //!   driven by `step`; a [`Master`] joins the coordinator of `highwater-checkpoint` with the split enumerators and is
 //!   driven by the shell.
 
+mod alignment;
 mod attempt;
 mod backend_choice;
 pub mod batch;
@@ -16,6 +17,7 @@ mod checkpoint_config;
 mod checkpoint_coordinator;
 mod clock;
 pub mod control;
+mod control_lanes;
 mod data_stream;
 mod driver;
 mod environment;
@@ -34,6 +36,7 @@ mod job;
 mod job_end;
 mod lease_keeper;
 mod master;
+mod master_hooks;
 mod metrics;
 pub mod operator;
 pub mod operators;
@@ -71,11 +74,13 @@ pub use fence::{Fence, FenceError, FenceSetup};
 pub use finished_tasks::FinishedOperatorError;
 pub use gate::Gate;
 pub use highwater_checkpoint::{
-    CheckpointFailure, CheckpointFailureReason, CheckpointRequest, CheckpointingMode, ExponentialDelay, PoisonRecord,
-    RestartStrategy,
+    CheckpointFailure, CheckpointFailureReason, CheckpointMetrics, CheckpointRequest, CheckpointStats,
+    CheckpointStatsCounts, CheckpointStatsSnapshot, CheckpointStatsStatus, CheckpointingMode, ExponentialDelay,
+    PoisonRecord, RestartStrategy, SubtaskStateStats, TaskStateStats,
 };
 pub use job::{JobHandle, JobMonitor, JobOutcome, JobResult, JobStatus, SubtaskStatus};
-pub use master::{Enumerators, Master, MasterEnd, Order};
+pub use master::{Enumerators, Master, MasterEnd, Order, SharedStats};
+pub use master_hooks::MasterHookError;
 pub use metrics::SubtaskMetrics;
 pub use prepare::{Contexts, Preparation, Prepared, prepare};
 pub use retrying_storage::{Patience, RetryingStorage};

@@ -5,15 +5,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use highwater_checkpoint::{
-    Action, AttemptFailure, CheckpointFailure, Coordinator, EnumeratorState, Event, Now, RequestId,
+    Action, AttemptFailure, CheckpointFailure, CheckpointStatsTracker, Coordinator, EnumeratorState, Event, Now,
+    RequestId,
 };
 use highwater_state_api::{BoxedError, CheckpointId, OperatorUid, SubtaskId};
 
 use crate::TaskError;
 use crate::control::{Control, Report};
+use crate::error::chain_of;
 use crate::graph::AnyEnumerator;
 use crate::split_gate::SplitGate;
 use crate::threads::message_of;
@@ -28,6 +31,9 @@ pub enum Order {
     Tell(SubtaskId, Control),
     /// Carry out storage work, see [`crate::carry_out`]; its answer, if there is one, goes to [`Master::on_event`].
     Store(Action),
+    /// Have the hooks of the application take part in a checkpoint that was triggered then; their answer goes to
+    /// [`Master::on_event`].
+    TriggerHooks(CheckpointId, u64),
     /// Answer whoever asked for a checkpoint.
     Answer(RequestId, Result<CheckpointId, CheckpointFailure>),
     /// For people: a checkpoint is complete. Repeated for the last one, until everybody has done what it allows.
@@ -56,9 +62,14 @@ pub struct Master {
     subtasks: BTreeSet<SubtaskId>,
     enumerators: Enumerators,
     gate: SplitGate,
+    is_processing_backlog: bool,
+    stats: Option<SharedStats>,
     /// Subtasks have been told that all of them run.
     all_running: bool,
 }
+
+/// Statistics of checkpoints that others look at while a master writes them.
+pub type SharedStats = Arc<Mutex<CheckpointStatsTracker>>;
 
 impl Master {
     /// The master of an attempt of these subtasks.
@@ -67,8 +78,21 @@ impl Master {
         subtasks: impl IntoIterator<Item = SubtaskId>,
         enumerators: Enumerators,
     ) -> Self {
-        let (subtasks, gate) = (subtasks.into_iter().collect(), SplitGate::default());
-        Self { coordinator, subtasks, enumerators, gate, all_running: false }
+        Self {
+            coordinator,
+            subtasks: subtasks.into_iter().collect(),
+            enumerators,
+            gate: SplitGate::default(),
+            is_processing_backlog: false,
+            stats: None,
+            all_running: false,
+        }
+    }
+
+    /// Writes down how its checkpoints go.
+    pub fn with_stats(mut self, stats: SharedStats) -> Self {
+        self.stats = Some(stats);
+        self
     }
 
     /// The coordinator, to be looked at.
@@ -105,11 +129,13 @@ impl Master {
             }
             Report::Declined(decline) => self.event(now, Event::Declined(decline), &mut orders),
             Report::Failed(subtask, error) => {
+                let cause = chain_of(&error);
+                self.event(now, Event::TaskFailed { subtask, cause }, &mut orders);
                 orders.push(Order::End(MasterEnd::TaskFailed(subtask.task as usize, error)));
-                self.event(now, Event::SubtaskFailed { subtask }, &mut orders);
             }
             Report::Stopped(_) => {}
         }
+        self.look_at_backlog(now, &mut orders);
         orders
     }
 
@@ -117,11 +143,13 @@ impl Master {
     pub fn on_event(&mut self, now: Now, event: Event) -> Vec<Order> {
         let mut orders = Vec::new();
         self.event(now, event, &mut orders);
+        self.look_at_backlog(now, &mut orders);
         orders
     }
 
     fn event(&mut self, now: Now, event: Event, orders: &mut Vec<Order>) {
         tracing::trace!(target: "highwater::protocol", ?event);
+        self.look(|stats| stats.on_event(now, &event));
         let actions = self.coordinator.on_event(now, event);
         if !self.all_running && self.coordinator.all_running() {
             self.all_running = true;
@@ -129,14 +157,25 @@ impl Master {
         }
         for action in actions {
             tracing::trace!(target: "highwater::protocol", ?action);
+            self.look(|stats| stats.on_action(now, &action));
             self.action(now, action, orders);
+        }
+    }
+
+    fn look(&self, look: impl FnOnce(&mut CheckpointStatsTracker)) {
+        if let Some(stats) = &self.stats {
+            // Numbers for people: those of before a panic are better than none.
+            look(&mut stats.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 
     fn action(&mut self, now: Now, action: Action, orders: &mut Vec<Order>) {
         match action {
             Action::SnapshotEnumerators { checkpoint } => self.snapshot_enumerators(now, checkpoint, orders),
-            Action::TriggerSubtasks { checkpoint, triggered_at_ms, subtasks } => {
+            Action::TriggerHooks { checkpoint, triggered_at_ms } => {
+                orders.push(Order::TriggerHooks(checkpoint, triggered_at_ms));
+            }
+            Action::TriggerSubtasks { checkpoint, triggered_at_ms, subtasks, .. } => {
                 tracing::info!(target: "highwater::checkpoint", %checkpoint, "triggered");
                 let trigger = Control::Trigger { checkpoint, triggered_at_ms };
                 orders.extend(subtasks.into_iter().map(|subtask| Order::Tell(subtask, trigger.clone())));
@@ -167,7 +206,8 @@ impl Master {
             Action::NotifySubsumed { checkpoint } => self.tell_all(&Control::Subsumed(checkpoint), orders),
             Action::Finished => orders.push(Order::End(MasterEnd::Finished)),
             Action::Fail(failure) => orders.push(Order::End(MasterEnd::CoordinatorFailed(failure))),
-            work @ (Action::WriteMetadata { .. }
+            work @ (Action::InitializeLocation { .. }
+            | Action::WriteMetadata { .. }
             | Action::AppendLog { .. }
             | Action::ReadLog { .. }
             | Action::Discard { .. }
@@ -177,6 +217,18 @@ impl Master {
 
     fn tell_all(&self, message: &Control, orders: &mut Vec<Order>) {
         orders.extend(self.subtasks.iter().map(|subtask| Order::Tell(*subtask, message.clone())));
+    }
+
+    /// Asks the enumerators whether they work through a backlog, and tells the coordinator what is new.
+    fn look_at_backlog(&mut self, now: Now, orders: &mut Vec<Order>) {
+        let mut enumerators = self.enumerators.values();
+        // After a panic the answer is that of before.
+        let asked = catch_unwind(AssertUnwindSafe(|| enumerators.any(|(_, it)| it.is_processing_backlog())));
+        let is_processing_backlog = asked.unwrap_or(self.is_processing_backlog);
+        if std::mem::replace(&mut self.is_processing_backlog, is_processing_backlog) != is_processing_backlog {
+            tracing::info!(target: "highwater::checkpoint", is_processing_backlog, "backlog");
+            self.event(now, Event::BacklogChanged { is_processing_backlog }, orders);
+        }
     }
 
     fn assign_split(&mut self, subtask: SubtaskId, orders: &mut Vec<Order>) {
@@ -196,17 +248,29 @@ impl Master {
         let mut states = Vec::with_capacity(self.enumerators.len());
         let mut failed = None;
         for (task, (uid, enumerator)) in &self.enumerators {
-            match caught(|| enumerator.snapshot()) {
-                Ok(state) => states.push(EnumeratorState { operator: uid.clone(), state: Bytes::from(state) }),
-                Err(source) => failed = Some((*task, TaskError::user(uid, "snapshot its splits")(source))),
+            // After a panic an enumerator is not looked at again: that ends the attempt.
+            match catch_unwind(AssertUnwindSafe(|| enumerator.snapshot())) {
+                Ok(Ok(state)) => states.push(EnumeratorState { operator: uid.clone(), state: Bytes::from(state) }),
+                Ok(Err(error)) => failed = Some((uid.clone(), chain_of(&*error))),
+                Err(panic) => {
+                    let source = format!("panicked: {}", message_of(&*panic)).into();
+                    let error = TaskError::user(uid, "snapshot its splits")(source);
+                    orders.push(Order::End(MasterEnd::TaskFailed(*task as usize, error)));
+                    return;
+                }
             }
         }
-        if let Some((task, error)) = failed {
-            orders.push(Order::End(MasterEnd::TaskFailed(task as usize, error)));
-            return;
+        if let Some((operator, cause)) = failed {
+            return self.event(now, Event::EnumeratorFailed { checkpoint, operator, cause }, orders);
         }
         let readers = self.subtasks.iter().filter(|subtask| self.enumerators.contains_key(&subtask.task));
-        self.gate.close(checkpoint, readers.copied());
+        if let Err(error) = self.gate.close(checkpoint, readers.copied()) {
+            if let Some((operator, _)) = self.enumerators.values().next() {
+                let (operator, cause) = (operator.clone(), error.to_string());
+                self.event(now, Event::EnumeratorFailed { checkpoint, operator, cause }, orders);
+            }
+            return;
+        }
         self.event(now, Event::EnumeratorsSnapshotted { checkpoint, states }, orders);
     }
 
@@ -223,3 +287,7 @@ fn caught<T>(call: impl FnOnce() -> Result<T, BoxedError>) -> Result<T, BoxedErr
     let result = catch_unwind(AssertUnwindSafe(call));
     result.unwrap_or_else(|panic| Err(format!("panicked: {}", message_of(&*panic)).into()))
 }
+
+#[cfg(test)]
+#[path = "master_test.rs"]
+mod master_test;

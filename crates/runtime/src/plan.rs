@@ -19,6 +19,7 @@ use crate::graph::{
     TaskNode,
 };
 use crate::high_availability::HighAvailabilitySettings;
+use crate::master_hooks::MasterHooks;
 use crate::operator::Operator;
 use crate::operators::{SinkOperator, SourceOperator};
 use crate::output::{HashOutput, RoundRobinOutput};
@@ -41,6 +42,7 @@ pub(crate) struct JobConfig {
     pub(crate) cluster_configuration: Configuration,
     pub(crate) checkpoints: CheckpointSettings,
     pub(crate) high_availability: HighAvailabilitySettings,
+    pub(crate) hooks: MasterHooks,
     pub(crate) restart: Option<RestartStrategy>,
     pub(crate) parallelism: u32,
     pub(crate) max_parallelism: Option<u32>,
@@ -177,6 +179,7 @@ impl Plan {
             cluster_configuration: Configuration::new(),
             checkpoints: CheckpointSettings::default(),
             high_availability: HighAvailabilitySettings::default(),
+            hooks: MasterHooks::default(),
             restart: None,
             parallelism: 1,
             max_parallelism: None,

@@ -18,7 +18,7 @@ use crate::graph::{JobGraph, OperatorNode, TaskNode};
 use crate::master::Enumerators;
 use crate::operator::{OperatorContext, RestoredOperator};
 use crate::read_share::{RestoredSplits, ShareReader};
-use crate::restore::ClaimedJob;
+use crate::restore::{AcceptsHooks, ClaimedJob};
 
 /// What the subtasks are opened with.
 pub type Contexts = BTreeMap<SubtaskId, BTreeMap<OperatorUid, OperatorContext>>;
@@ -56,10 +56,19 @@ pub struct Prepared {
 /// All state is read before anything outside the job is touched. When it turns out to be damaged, and the job may fall back,
 /// `claimed` goes on from an older checkpoint.
 pub async fn prepare(preparation: &Preparation<'_>, claimed: &mut ClaimedJob) -> Result<Prepared, JobError> {
+    prepare_if(preparation, claimed, &|_, _| Ok(())).await
+}
+
+/// The same, if what hooks have in the checkpoint that the job falls back to is acceptable.
+pub(crate) async fn prepare_if(
+    preparation: &Preparation<'_>,
+    claimed: &mut ClaimedJob,
+    accepts: &AcceptsHooks<'_>,
+) -> Result<Prepared, JobError> {
     let StateRead { finished, contexts, splits } = loop {
         match read_state(preparation, claimed).await {
             Ok(read) => break read,
-            Err(error) => fall_back(preparation.storage, claimed, error).await?,
+            Err(error) => fall_back(preparation.storage, claimed, error, accepts).await?,
         }
     };
     say_dropped(preparation.storage, preparation.job, preparation.fence, claimed).await?;

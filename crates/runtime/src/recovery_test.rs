@@ -19,7 +19,7 @@ struct Job {
 impl Job {
     fn new(strategy: RestartStrategy, poison_record_action: PoisonRecordAction) -> Self {
         let recovery = Recovery::new(RestartSettings { strategy, poison_record_repeats: 3, poison_record_action });
-        Self { recovery, board: StatusBoard::default() }
+        Self { recovery, board: StatusBoard::new(1) }
     }
 
     fn fail(&mut self, failure: Failure) -> Result<Duration, JobError> {

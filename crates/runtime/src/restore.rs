@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use highwater_checkpoint::{
-    Assignment, AttemptStart, CheckpointMetadata, CompletedCheckpoint, FormatError, LogRecord, LogView, OperatorTarget,
-    claim_record, decode_log_record, decode_metadata, encode_log_record, orphaned_checkpoints, paths, redistribute,
-    successors,
+    Assignment, AttemptStart, CheckpointMetadata, CompletedCheckpoint, FormatError, HookState, LogRecord, LogView,
+    OperatorTarget, claim_record, decode_log_record, decode_metadata_with_hooks, encode_log_record,
+    orphaned_checkpoints, paths, redistribute, successors,
 };
 use highwater_state_api::{
     CheckpointId, CheckpointStorage, JobName, MaxParallelism, ObjectPath, OperatorUid, StateHandle, StorageError,
@@ -86,6 +86,8 @@ pub struct ClaimedJob {
     pub start: AttemptStart,
     /// The checkpoint to go on from, with the state of every operator and subtask; `None` to start from nothing.
     pub restored: Option<(CheckpointId, Assignment)>,
+    /// What hooks of the application have in that checkpoint.
+    pub hooks: Vec<HookState>,
     /// Number of key groups of every operator.
     pub max_parallelism: BTreeMap<OperatorUid, MaxParallelism>,
     /// Newer checkpoints that are damaged, newest first.
@@ -116,6 +118,22 @@ pub async fn begin_attempt(
     targets: &[OperatorTarget],
     options: RestoreOptions,
     claimant: Claimant,
+) -> Result<Begun, JobError> {
+    begin_attempt_if(storage, job, targets, options, claimant, &|_, _| Ok(())).await
+}
+
+/// Whether what hooks have in a checkpoint is acceptable.
+pub(crate) type AcceptsHooks<'a> = dyn Fn(CheckpointId, &[HookState]) -> Result<(), JobError> + Sync + 'a;
+
+/// The same, if what hooks have in the restored checkpoint is acceptable. Asked before the claim: a start that cannot go on
+/// must not stop a run that can.
+pub(crate) async fn begin_attempt_if(
+    storage: &dyn CheckpointStorage,
+    job: &JobName,
+    targets: &[OperatorTarget],
+    options: RestoreOptions,
+    claimant: Claimant,
+    accepts: &AcceptsHooks<'_>,
 ) -> Result<Begun, JobError> {
     for _ in 0..CLAIM_TRIES_MAX {
         let log = storage.list(&paths::log_folder(job)).await?;
@@ -155,12 +173,15 @@ pub async fn begin_attempt(
         }
         // Before the claim: a start that cannot go on must not stop a run that can.
         let mut damaged = Vec::new();
-        let restored = match read_newest(storage, view.completed(), targets, options.falls_back, &mut damaged).await {
-            Ok(restored) => restored,
+        let found = match read_newest(storage, view.completed(), targets, options.falls_back, &mut damaged).await {
+            Ok(found) => found,
             // A running attempt may have completed another checkpoint and deleted this one.
             Err(error) if Damage::of(&error).is_some() && has_gone_on(storage, job, &view).await? => continue,
             Err(error) => return Err(error),
         };
+        found.as_ref().map_or(Ok(()), |((checkpoint, _), hooks)| accepts(*checkpoint, hooks))?;
+        let (restored, hooks) = found.unzip();
+        let hooks = hooks.unwrap_or_default();
         let sequence = view.next_sequence();
         if append(storage, job, sequence, &record).await? {
             if has_been_passed(storage, job, sequence).await? {
@@ -171,7 +192,8 @@ pub async fn begin_attempt(
             tracing::info!(target: "highwater::job", %job, attempt = %start.attempt, "claimed");
             let max_parallelism = max_parallelism(targets, restored.as_ref());
             let (targets, falls_back) = (targets.to_vec(), options.falls_back);
-            let claimed = ClaimedJob { start, restored, max_parallelism, damaged, left_overs, targets, falls_back };
+            let claimed =
+                ClaimedJob { start, restored, hooks, max_parallelism, damaged, left_overs, targets, falls_back };
             return Ok(Begun::Claimed(Box::new(claimed)));
         }
     }
@@ -194,6 +216,9 @@ async fn has_been_passed(storage: &dyn CheckpointStorage, job: &JobName, sequenc
 /// A checkpoint, and who gets what of it.
 pub(crate) type Restored = (CheckpointId, Assignment);
 
+/// The same, and what hooks of the application have in it.
+pub(crate) type RestoredWithHooks = (Restored, Vec<HookState>);
+
 /// The newest of these checkpoints that is not damaged; `None` when there are none. Those that were passed over are added to
 /// `damaged`. Unless the job may fall back, or when all are damaged, the damage is the error.
 pub(crate) async fn read_newest(
@@ -202,7 +227,7 @@ pub(crate) async fn read_newest(
     targets: &[OperatorTarget],
     falls_back: bool,
     damaged: &mut Vec<DamagedCheckpoint>,
-) -> Result<Option<Restored>, JobError> {
+) -> Result<Option<RestoredWithHooks>, JobError> {
     let mut first_error = None;
     for (index, one) in completed.iter().enumerate().rev() {
         let error = match read_checkpoint(storage, one, targets).await {
@@ -224,12 +249,12 @@ async fn read_checkpoint(
     storage: &dyn CheckpointStorage,
     completed: &CompletedCheckpoint,
     targets: &[OperatorTarget],
-) -> Result<Restored, JobError> {
+) -> Result<RestoredWithHooks, JobError> {
     let checkpoint = completed.checkpoint;
-    let metadata = read_metadata(storage, checkpoint, &completed.metadata).await?;
+    let (metadata, hooks) = read_metadata(storage, checkpoint, &completed.metadata).await?;
     let assignment =
         redistribute(&metadata, targets).map_err(|error| JobError::Restore { checkpoint, source: error.into() })?;
-    Ok((checkpoint, assignment))
+    Ok(((checkpoint, assignment), hooks))
 }
 
 /// Whether there is a record behind those of the view.
@@ -339,9 +364,9 @@ async fn read_metadata(
     storage: &dyn CheckpointStorage,
     checkpoint: CheckpointId,
     handle: &StateHandle,
-) -> Result<CheckpointMetadata, JobError> {
+) -> Result<(CheckpointMetadata, Vec<HookState>), JobError> {
     let bytes = read_state(storage, handle).await.map_err(|error| restore_failed(checkpoint, error))?;
-    decode_metadata(&bytes).map_err(|error| match error {
+    decode_metadata_with_hooks(&bytes).map_err(|error| match error {
         // It may be whole; a later release can tell.
         FormatError::UnknownVersion { .. } => JobError::Restore { checkpoint, source: error.into() },
         error => JobError::Restore { checkpoint, source: Damage::new(error).into() },

@@ -150,6 +150,10 @@ impl CheckpointStorage for RetryingStorage {
         repeat!(self, "list", folder, self.inner.list_folders(folder))
     }
 
+    async fn initialize_location(&self, folder: &ObjectPath) -> Result<(), StorageError> {
+        repeat!(self, "create", folder, self.inner.initialize_location(folder))
+    }
+
     async fn delete(&self, path: &ObjectPath) -> Result<(), StorageError> {
         repeat!(self, "delete", path, self.inner.delete(path))
     }

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_checkpoint::{Action, AttemptStart, Coordinator, CoordinatorConfig, Event, RequestId, TaskPlan};
-use highwater_state_api::{CheckpointStorage, KEY_HASH_ID, SubtaskId};
+use highwater_checkpoint::{Action, AttemptStart, Coordinator, CoordinatorConfig, Decline, Event, RequestId, TaskPlan};
+use highwater_state_api::{Attempt, CheckpointStorage, KEY_HASH_ID, SubtaskId};
 use tokio::sync::mpsc;
 
 use crate::attempt::AttemptEnd;
 use crate::checkpoint_coordinator::{Answer, Ask};
-use crate::control::{ControlSender, Report};
+use crate::control::{Control, Report};
+use crate::control_lanes::ControlLanes;
 use crate::driver::{Input, Job};
 use crate::fence::Fence;
 use crate::io_pool::IoPool;
-use crate::job::Owner;
+use crate::job::{Owner, locked};
 use crate::master::{Enumerators, Master, MasterEnd, Order};
 use crate::retrying_storage::RetryingStorage;
 use crate::storage_work::{answer_of_failure, carry_out};
@@ -29,7 +30,8 @@ pub(crate) struct StorageWork {
 pub(crate) struct Shell<'a> {
     job: &'a Job,
     master: Master,
-    controls: BTreeMap<SubtaskId, ControlSender>,
+    attempt: Attempt,
+    lanes: ControlLanes,
     storage_work: StorageWork,
     inputs: mpsc::Receiver<Input>,
     end: Option<AttemptEnd>,
@@ -46,17 +48,32 @@ impl<'a> Shell<'a> {
         job: &'a Job,
         start: AttemptStart,
         tasks: Vec<TaskPlan>,
-        controls: BTreeMap<SubtaskId, ControlSender>,
+        lanes: ControlLanes,
         enumerators: Enumerators,
         storage_work: StorageWork,
         inputs: mpsc::Receiver<Input>,
     ) -> Self {
-        let coordinator = Coordinator::new(coordinator_config(job, tasks), start);
-        let master = Master::new(coordinator, controls.keys().copied(), enumerators);
+        let attempt = start.attempt;
+        let config = coordinator_config(job, tasks);
+        let stats = job.board.checkpoint_stats();
+        let restored = job.board.lock().status.restored_from;
+        locked(&stats).begin_attempt(job.clock.now(), attempt, restored, &config);
+        let mut coordinator = Coordinator::new(config, start);
+        if let Some(interval) = job.checkpoints.interval_during_backlog {
+            coordinator = coordinator.with_backlog_interval(millis(interval));
+        }
+        if !job.config.hooks.is_empty() {
+            coordinator = coordinator.with_hooks();
+        }
+        if job.checkpoints.pauses_sources() {
+            coordinator = coordinator.with_early_first_checkpoint();
+        }
+        let master = Master::new(coordinator, lanes.subtasks(), enumerators).with_stats(stats);
         Self {
             job,
             master,
-            controls,
+            attempt,
+            lanes,
             storage_work,
             inputs,
             end: None,
@@ -117,7 +134,7 @@ impl<'a> Shell<'a> {
         match report {
             Report::Running(_) => {
                 self.running += 1;
-                if self.running == self.controls.len() {
+                if self.running == self.lanes.len() {
                     tracing::info!(target: "highwater::job", job = %self.job.name, "all subtasks are running");
                 }
             }
@@ -133,11 +150,29 @@ impl<'a> Shell<'a> {
         self.obey(orders);
     }
 
+    /// Tells a subtask something. Whoever cannot be asked to take part in a checkpoint has declined it.
+    fn tell(&mut self, subtask: SubtaskId, message: Control) {
+        let asked = match &message {
+            Control::Trigger { checkpoint, .. } => Some(*checkpoint),
+            _ => None,
+        };
+        if let Err(failure) = self.lanes.tell(self.attempt, subtask, message) {
+            let reason = failure.reason.name();
+            tracing::error!(target: "highwater::checkpoint", %subtask, reason, %failure, "nobody was told");
+            if let Some(checkpoint) = asked {
+                let (job, attempt) = (self.job.name.clone(), self.attempt);
+                self.on_report(Report::Declined(Decline { job, attempt, checkpoint, subtask, failure }));
+            }
+        }
+    }
+
     /// The storage that an action is carried out on. What became of log records and deletions is the coordinator's to find out
     /// and to try again.
     fn storage_for(&self, action: &Action) -> Arc<dyn CheckpointStorage> {
         let storage = self.job.storage.clone();
-        let Action::WriteMetadata { checkpoint, .. } = action else { return storage };
+        let (Action::InitializeLocation { checkpoint, .. } | Action::WriteMetadata { checkpoint, .. }) = action else {
+            return storage;
+        };
         let (clock, timeout) = (self.job.clock.clone(), self.job.checkpoints.timeout);
         Arc::new(RetryingStorage::new(storage, self.storage_work.pool.over.patience(*checkpoint, clock, timeout)))
     }
@@ -145,13 +180,21 @@ impl<'a> Shell<'a> {
     fn obey(&mut self, orders: Vec<Order>) {
         for order in orders {
             match order {
-                Order::Tell(subtask, message) => self.controls[&subtask].send(message),
+                Order::Tell(subtask, message) => self.tell(subtask, message),
                 Order::Store(action) => {
                     let (storage, job) = (self.storage_for(&action), self.job.name.clone());
                     let failed = answer_of_failure(&action);
                     let fence = self.storage_work.fence.clone();
                     let work = async move { carry_out(&*storage, &job, &fence, action).await.map(Input::Event) };
                     self.storage_work.pool.submit(work, |cause| failed(cause).map(Input::Event));
+                }
+                Order::TriggerHooks(checkpoint, triggered_at_ms) => {
+                    let hooks = self.job.config.hooks.clone();
+                    let work = async move { Some(Input::Event(hooks.trigger(checkpoint, triggered_at_ms))) };
+                    let failed = move |cause| {
+                        Some(Input::Event(Event::HookFailed { checkpoint, identifier: String::new(), cause }))
+                    };
+                    self.storage_work.pool.submit(work, failed);
                 }
                 Order::Completed(checkpoint) => {
                     self.storage_work.pool.over.add(checkpoint);
@@ -196,8 +239,11 @@ async fn sleep(wait_ms: Option<u64>) {
     }
 }
 
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn coordinator_config(job: &Job, tasks: Vec<TaskPlan>) -> CoordinatorConfig {
-    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     CoordinatorConfig {
         job: job.name.clone(),
         interval_ms: job.checkpoints.interval.map(millis),

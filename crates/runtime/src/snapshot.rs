@@ -4,11 +4,13 @@ use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use highwater_checkpoint::paths::StateObject;
 use highwater_checkpoint::{
-    Acknowledgement, CheckpointFailure, CheckpointFailureReason, Decline, OperatorSnapshot, SubtaskSnapshot, paths,
+    Acknowledgement, CheckpointFailure, CheckpointFailureReason, CheckpointMetrics, Decline, OperatorSnapshot,
+    SubtaskSnapshot, paths,
 };
 use highwater_state_api::{
     Attempt, CheckpointId, CheckpointStateOutputStream, CheckpointStorage, CheckpointStreamFactory, Checksum,
@@ -34,6 +36,10 @@ pub struct AsyncSnapshot {
     pub subtask: SubtaskId,
     /// What was frozen.
     pub frozen: FrozenChain,
+    /// What the subtask has measured until then.
+    pub metrics: CheckpointMetrics,
+    /// When the subtask began to take it, on its clock.
+    pub began: Duration,
 }
 
 /// Runs asynchronous halves somewhere that is not the task's thread. Bounded: declines what it has no room for. Never waits
@@ -58,7 +64,7 @@ impl AsyncSnapshot {
     /// Writes the snapshot and says how it went. What was written for a snapshot that fails stays in the checkpoint's
     /// folder, which is discarded as a whole.
     pub async fn write(self, storage: &dyn CheckpointStorage) -> Report {
-        let Self { job, attempt, checkpoint, subtask, frozen } = self;
+        let Self { job, attempt, checkpoint, subtask, frozen, mut metrics, .. } = self;
         let folder = paths::checkpoint_folder(&job, attempt, checkpoint);
         let streams = match CheckpointStreamFactory::new(storage, folder, storage.inline_bytes_max()) {
             Ok(streams) => streams,
@@ -81,7 +87,10 @@ impl AsyncSnapshot {
             }
         }
         let snapshot = SubtaskSnapshot { operators };
-        Report::Acknowledged(Acknowledgement { job, attempt, checkpoint, subtask, snapshot })
+        // Every snapshot is whole: it needs nothing but what was written for it.
+        metrics.total_bytes_persisted = snapshot.state_bytes();
+        metrics.bytes_persisted_of_this_checkpoint = metrics.total_bytes_persisted;
+        Report::Acknowledged(Acknowledgement { job, attempt, checkpoint, subtask, snapshot, metrics })
     }
 }
 

@@ -94,6 +94,8 @@ fn a_backend_that_panics_while_a_snapshot_is_written_declines_it_with_the_operat
         checkpoint: CheckpointId(1),
         subtask: SubtaskId { task: 0, subtask: 0 },
         frozen: FrozenChain { operators: vec![(OperatorUid::new("sum").unwrap(), operator)] },
+        metrics: CheckpointMetrics::default(),
+        began: Duration::ZERO,
     };
     let Report::Declined(decline) = block_on(snapshot.write(&MemoryCheckpointStorage::new())) else {
         panic!("the snapshot is not declined");
@@ -157,7 +159,18 @@ fn of_an_operator_without_states_nothing_is_written() {
         let checkpoint = CheckpointId(1);
         let frozen = chain.freeze(Barrier { checkpoint, triggered_at_ms: 0 }).unwrap();
         let subtask = SubtaskId { task: 0, subtask: 0 };
-        let report = block_on(AsyncSnapshot { job, attempt: Attempt(1), checkpoint, subtask, frozen }.write(&storage));
+        let report = block_on(
+            AsyncSnapshot {
+                job,
+                attempt: Attempt(1),
+                checkpoint,
+                subtask,
+                frozen,
+                metrics: CheckpointMetrics::default(),
+                began: Duration::ZERO,
+            }
+            .write(&storage),
+        );
         let Report::Acknowledged(acknowledgement) = report else { panic!("{report:?}") };
         let (_, snapshot) = &acknowledgement.snapshot.operators[0];
         assert_eq!(snapshot.has_state(), has_list, "{snapshot:?}");

@@ -14,14 +14,34 @@ pub(crate) struct SplitGate {
     closed: BTreeMap<SubtaskId, CheckpointId>,
     /// Readers that asked while they might not.
     waiting: BTreeSet<SubtaskId>,
+    /// The newest checkpoint that the gate was closed for.
+    newest: Option<CheckpointId>,
+}
+
+/// Checkpoints come in ascending order: an enumerator that is snapshotted for an older one has said things since.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("checkpoint {checkpoint} came to the gate between enumerators and readers after checkpoint {newest}")]
+pub(crate) struct FallingOrder {
+    checkpoint: CheckpointId,
+    newest: CheckpointId,
 }
 
 impl SplitGate {
-    /// The enumerators are snapshotted for a checkpoint: readers get nothing until they have acknowledged it.
-    pub(crate) fn close(&mut self, checkpoint: CheckpointId, readers: impl IntoIterator<Item = SubtaskId>) {
+    /// The enumerators are snapshotted for a checkpoint, which is newer than those before: readers get nothing until they
+    /// have acknowledged it. An error changes nothing.
+    pub(crate) fn close(
+        &mut self,
+        checkpoint: CheckpointId,
+        readers: impl IntoIterator<Item = SubtaskId>,
+    ) -> Result<(), FallingOrder> {
+        if let Some(newest) = self.newest.filter(|newest| *newest >= checkpoint) {
+            return Err(FallingOrder { checkpoint, newest });
+        }
+        self.newest = Some(checkpoint);
         for reader in readers {
             self.closed.insert(reader, checkpoint);
         }
+        Ok(())
     }
 
     /// A reader asks for a split. Whether it may be given one now; if not, it will be named when it may.
@@ -61,7 +81,7 @@ mod tests {
     fn a_reader_waits_for_its_own_snapshot() {
         let mut gate = SplitGate::default();
         assert!(gate.request(READER));
-        gate.close(CheckpointId(1), [READER, OTHER]);
+        gate.close(CheckpointId(1), [READER, OTHER]).unwrap();
         assert!(!gate.request(READER));
         assert!(!gate.acknowledged(OTHER, CheckpointId(1)));
         assert!(gate.request(OTHER));
@@ -73,11 +93,27 @@ mod tests {
     #[test]
     fn an_older_checkpoint_does_not_open_the_gate_of_a_newer_one() {
         let mut gate = SplitGate::default();
-        gate.close(CheckpointId(1), [READER]);
-        gate.close(CheckpointId(2), [READER]);
+        gate.close(CheckpointId(1), [READER]).unwrap();
+        gate.close(CheckpointId(2), [READER]).unwrap();
         assert!(!gate.request(READER));
         assert!(!gate.acknowledged(READER, CheckpointId(1)));
         assert_eq!(gate.ended(CheckpointId(1)), []);
         assert_eq!(gate.ended(CheckpointId(2)), [READER]);
+    }
+
+    /// Contract: R324.
+    #[test]
+    fn checkpoints_in_a_falling_order_are_an_error_that_changes_nothing() {
+        let mut gate = SplitGate::default();
+        gate.close(CheckpointId(4), [READER]).unwrap();
+        for older in [4, 3] {
+            let error = gate.close(CheckpointId(older), [READER]).unwrap_err();
+            let text =
+                format!("checkpoint {older} came to the gate between enumerators and readers after checkpoint 4");
+            assert_eq!(error.to_string(), text);
+        }
+        assert!(!gate.acknowledged(READER, CheckpointId(3)));
+        assert!(!gate.request(READER), "the gate is closed for checkpoint 4 as before");
+        assert_eq!(gate.ended(CheckpointId(4)), [READER]);
     }
 }

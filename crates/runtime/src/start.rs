@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use highwater_checkpoint::{AttemptFailure, Now};
-use highwater_state_api::RowSettings;
+use highwater_checkpoint::{AttemptFailure, HookState, Now};
+use highwater_state_api::{CheckpointId, RowSettings};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -15,8 +15,8 @@ use crate::fence::{Fence, FenceSetup};
 use crate::job::Owner;
 use crate::lease_keeper::{LeaseKeeper, LeaseKeeping};
 use crate::patience::StartPatience;
-use crate::prepare::{Preparation, Prepared, prepare};
-use crate::restore::{Begun, Claimant, ClaimedJob, Over, begin_attempt, remove_left_overs};
+use crate::prepare::{Preparation, Prepared, prepare_if};
+use crate::restore::{Begun, Claimant, ClaimedJob, Over, begin_attempt_if, remove_left_overs};
 use crate::retrying_storage::RetryingStorage;
 use crate::standby::{self, Waited};
 use crate::{JobError, random};
@@ -141,7 +141,9 @@ impl Starter {
         // The lease counts from before the claim.
         let begun_at = job.clock.now();
         let claimant = Claimant { nonce: claims.nonce, over };
-        let claimed = match begin_attempt(&storage, &job.name, &targets, job.restore_options(), claimant).await? {
+        let accepts = accepts_hooks(job);
+        let begun = begin_attempt_if(&storage, &job.name, &targets, job.restore_options(), claimant, &accepts);
+        let claimed = match begun.await? {
             Begun::Finished => return Ok(Tried::Ended(Started::Finished)),
             Begun::Held { sequence } if over == Over::Own => {
                 return Err(JobError::Coordinator(AttemptFailure::Fenced { sequence }));
@@ -182,10 +184,11 @@ impl Starter {
             fence,
             now: job.clock.monotonic(),
         };
-        let prepared = prepare(&preparation, &mut claimed).await?;
+        let prepared = prepare_if(&preparation, &mut claimed, &accepts_hooks(job)).await?;
         if !claimed.damaged.is_empty() {
             note_claimed(job, &claimed);
         }
+        restore_hooks(job, &claimed)?;
         Ok(StartedAttempt { claimed, prepared, fence: fence.clone(), keeper })
     }
 
@@ -211,6 +214,21 @@ impl Starter {
             runtime,
             inputs: self.inputs.clone(),
         })
+    }
+}
+
+/// Whether the hooks of the job can go on from what hooks have in a checkpoint.
+fn accepts_hooks(job: &Job) -> impl Fn(CheckpointId, &[HookState]) -> Result<(), JobError> + Sync + '_ {
+    let (hooks, ignores_unclaimed) = (&job.config.hooks, job.checkpoints.ignores_unclaimed);
+    move |checkpoint, states| hooks.check(checkpoint, states, ignores_unclaimed)
+}
+
+/// Tells the hooks where the attempt begins, which is not decided before all state was read. They may wait, as this thread
+/// may.
+fn restore_hooks(job: &Job, claimed: &ClaimedJob) -> Result<(), JobError> {
+    match &claimed.restored {
+        Some((checkpoint, _)) => job.config.hooks.restore(*checkpoint, &claimed.hooks),
+        None => job.config.hooks.reset(),
     }
 }
 

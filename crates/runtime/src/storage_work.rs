@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use highwater_checkpoint::{
-    Action, CheckpointMetadata, Discard, DiscardId, Event, decode_log_record, encode_log_record, encode_metadata, paths,
+    Action, CheckpointMetadata, Discard, DiscardId, Event, HookState, decode_log_record, encode_log_record,
+    encode_metadata_with_hooks, paths,
 };
 use highwater_state_api::{
     BoxedError, CheckpointId, CheckpointStorage, JobName, ObjectPath, StateHandle, StorageError,
@@ -19,8 +20,12 @@ use crate::fence::{Fence, FenceError};
 /// When the action is not storage work.
 pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, fence: &Fence, action: Action) -> Option<Event> {
     match action {
-        Action::WriteMetadata { checkpoint, path, metadata } => {
-            Some(match write_metadata(storage, &path, &metadata).await {
+        Action::InitializeLocation { checkpoint, folder } => Some(match storage.initialize_location(&folder).await {
+            Ok(()) => Event::LocationInitialized { checkpoint },
+            Err(error) => Event::LocationFailed { checkpoint, cause: chain_of(&error) },
+        }),
+        Action::WriteMetadata { checkpoint, path, metadata, hooks } => {
+            Some(match write_metadata(storage, &path, &metadata, &hooks).await {
                 Ok(metadata) => {
                     tracing::info!(target: "highwater::checkpoint", %checkpoint, "metadata written");
                     Event::MetadataWritten { checkpoint, metadata }
@@ -112,12 +117,14 @@ async fn delete(storage: &dyn CheckpointStorage, fence: &Fence, discard: &Discar
 /// Makes the event that answers an action whose work came to an unexpected end, if the action has an answer.
 pub(crate) fn answer_of_failure(action: &Action) -> impl FnOnce(String) -> Option<Event> + Send + use<> {
     enum Failed {
+        Location(CheckpointId),
         Metadata(CheckpointId),
         Append(u64),
         Read(u64),
         Discard(DiscardId),
     }
     let failed = match action {
+        Action::InitializeLocation { checkpoint, .. } => Some(Failed::Location(*checkpoint)),
         Action::WriteMetadata { checkpoint, .. } => Some(Failed::Metadata(*checkpoint)),
         Action::AppendLog { sequence, .. } => Some(Failed::Append(*sequence)),
         Action::ReadLog { sequence } => Some(Failed::Read(*sequence)),
@@ -126,6 +133,7 @@ pub(crate) fn answer_of_failure(action: &Action) -> impl FnOnce(String) -> Optio
     };
     move |cause| {
         Some(match failed? {
+            Failed::Location(checkpoint) => Event::LocationFailed { checkpoint, cause },
             Failed::Metadata(checkpoint) => Event::MetadataFailed { checkpoint, cause },
             Failed::Append(sequence) => warned(Event::LogUnknown { sequence, cause }),
             Failed::Discard(id) => Event::DiscardFailed { id },
@@ -138,8 +146,9 @@ async fn write_metadata(
     storage: &dyn CheckpointStorage,
     path: &ObjectPath,
     metadata: &CheckpointMetadata,
+    hooks: &[HookState],
 ) -> Result<StateHandle, BoxedError> {
-    let content = encode_metadata(metadata)?;
+    let content = encode_metadata_with_hooks(metadata, hooks)?;
     let mut upload = storage.create(path).await?;
     upload.write(Bytes::from(content)).await?;
     Ok(upload.finish().await?)

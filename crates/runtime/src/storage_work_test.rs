@@ -24,7 +24,8 @@ fn metadata(triggered_at_ms: u64) -> CheckpointMetadata {
 
 fn write(storage: &MemoryCheckpointStorage, metadata: CheckpointMetadata) -> Event {
     let path = paths::checkpoint_metadata(&job(), Attempt(1), CheckpointId(7));
-    let action = Action::WriteMetadata { checkpoint: CheckpointId(7), path, metadata: Box::new(metadata) };
+    let action =
+        Action::WriteMetadata { checkpoint: CheckpointId(7), path, metadata: Box::new(metadata), hooks: Vec::new() };
     block_on(carry_out(storage, &job(), &Fence::default(), action)).unwrap()
 }
 

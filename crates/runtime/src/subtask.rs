@@ -4,18 +4,19 @@
 //! can tell the difference. A step is bounded by its budget and never waits; between steps a record is in an input
 //! channel, in the rest of the head's batch, or in the outputs, and nowhere else.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use highwater_checkpoint::{
     AlignerAction, AlignerEvent, BarrierHandler, Begin, CheckpointFailure, CheckpointFailureReason, CheckpointingMode,
-    Decline, SubtaskCheckpoints, TRACKED_MAX,
+    Decline, SubtaskCheckpoints,
 };
 use highwater_state_api::{Attempt, CheckpointId, JobName, OperatorUid, SubtaskId};
 use highwater_stream_api::Timestamp;
 
+use crate::alignment::Alignments;
 use crate::chain::Chain;
 use crate::channel::{Barrier, Element};
 use crate::control::{Control, ControlReceiver, Report, Reports};
@@ -72,8 +73,10 @@ pub struct Subtask {
     work: Work,
     stage: Stage,
     waits_for_split: bool,
-    /// When the newest checkpoints were triggered of which barriers have come in.
-    trigger_times: BTreeMap<CheckpointId, u64>,
+    /// A source that reads nothing before it has taken part in a checkpoint.
+    is_paused: bool,
+    /// The newest checkpoints of which barriers have come in, or that the coordinator has told this subtask to take.
+    alignments: Alignments,
     /// Checkpoints that the coordinator has told this subtask to take, which is no source. They wait like barriers until
     /// what is in work is done.
     triggered: VecDeque<Barrier>,
@@ -128,11 +131,24 @@ impl Subtask {
             work: Work::None,
             stage: Stage::Opened,
             waits_for_split: false,
-            trigger_times: BTreeMap::new(),
+            is_paused: false,
+            alignments: Alignments::default(),
             triggered: VecDeque::new(),
             flushed_at: Duration::ZERO,
             unsettled: None,
         }
+    }
+
+    /// Waits no longer than this for the barriers of a checkpoint, from the first one on.
+    pub fn with_alignment_timeout(mut self, timeout: Duration) -> Self {
+        self.alignments.set_timeout(timeout);
+        self
+    }
+
+    /// A source reads nothing before it has taken part in a checkpoint.
+    pub fn with_paused_source(mut self, is_paused: bool) -> Self {
+        self.is_paused = is_paused && self.parts.gate.is_empty();
+        self
     }
 
     /// The subtask's identity.
@@ -175,11 +191,14 @@ impl Subtask {
                 return Ok(Step::Stopped);
             }
         }
+        while let Some(checkpoint) = self.alignments.timed_out(now) {
+            self.align(AlignerEvent::TimedOut { checkpoint }, now)?;
+        }
         while matches!(self.work, Work::None | Work::Ended)
-            && let Some(Barrier { checkpoint, triggered_at_ms }) = self.triggered.pop_front()
+            && let Some(barrier) = self.triggered.pop_front()
         {
-            self.remember(checkpoint, triggered_at_ms);
-            self.align(AlignerEvent::Triggered { checkpoint }, now)?;
+            self.alignments.barrier(barrier, now);
+            self.align(AlignerEvent::Triggered { checkpoint: barrier.checkpoint }, now)?;
         }
         if self.parts.chain.next_timer().is_some_and(|timer| timer <= now) {
             self.parts.chain.on_timer(now)?;
@@ -204,12 +223,16 @@ impl Subtask {
         let step = match self.work {
             Work::Batch => self.run(now, records_max),
             Work::Watermark { watermark, last } => self.advance(watermark, last, now, records_max),
+            Work::None if self.is_paused => Ok(Step::Waits(None)),
             Work::None if self.parts.gate.is_empty() => self.run(now, records_max),
             Work::None | Work::Ended => self.take(now, records_max),
         };
         self.publish_counts();
         match step? {
-            Step::Waits(until) => Ok(Step::Waits([until, self.parts.chain.next_timer()].into_iter().flatten().min())),
+            Step::Waits(until) => {
+                let others = [self.parts.chain.next_timer(), self.alignments.deadline()];
+                Ok(Step::Waits(others.into_iter().flatten().chain(until).min()))
+            }
             step => Ok(step),
         }
     }
@@ -223,6 +246,7 @@ impl Subtask {
         };
         match element {
             Element::Batch(batch) => {
+                self.alignments.records(|| batch.estimated_bytes());
                 self.parts.chain.accept(batch)?;
                 self.run(now, records_max)
             }
@@ -231,7 +255,7 @@ impl Subtask {
                 self.advance(watermark, false, now, records_max)
             }
             Element::Barrier(barrier) => {
-                self.remember(barrier.checkpoint, barrier.triggered_at_ms);
+                self.alignments.barrier(barrier, now);
                 self.align(AlignerEvent::Barrier { channel, checkpoint: barrier.checkpoint }, now)?;
                 Ok(Step::Progress)
             }
@@ -356,7 +380,7 @@ impl Subtask {
                 AlignerAction::Unblock { channels } => {
                     channels.into_iter().for_each(|channel| self.parts.gate.unblock(channel));
                 }
-                AlignerAction::Aligned { checkpoint } => self.begin(self.barrier_of(checkpoint), now)?,
+                AlignerAction::Aligned { checkpoint } => self.begin(self.alignments.barrier_of(checkpoint), now)?,
                 AlignerAction::Abandon { checkpoint, reason } => {
                     self.parts.outputs.cancel_marker(checkpoint);
                     if let Some(failure) = reason.failure() {
@@ -365,6 +389,7 @@ impl Subtask {
                 }
             }
         }
+        self.alignments.close(|checkpoint| self.barriers.is_waiting_for(checkpoint));
         Ok(())
     }
 
@@ -381,23 +406,6 @@ impl Subtask {
         }
     }
 
-    /// Keeps when a checkpoint was triggered, as long as it may be taken.
-    fn remember(&mut self, checkpoint: CheckpointId, triggered_at_ms: u64) {
-        self.trigger_times.insert(checkpoint, triggered_at_ms);
-        if self.trigger_times.len() > TRACKED_MAX + 1 {
-            self.trigger_times.pop_first();
-        }
-    }
-
-    /// The barrier of a checkpoint, as it came in.
-    fn barrier_of(&self, checkpoint: CheckpointId) -> Barrier {
-        let triggered_at_ms = self.trigger_times.get(&checkpoint);
-        // What is forgotten first is older than everything that the barrier handler still counts.
-        let triggered_at_ms =
-            *triggered_at_ms.expect("a checkpoint is taken only once a barrier or a trigger of it has come");
-        Barrier { checkpoint, triggered_at_ms }
-    }
-
     /// Takes a checkpoint: everything before its barrier has been processed, nothing after it.
     ///
     /// The order is the protocol: operators emit what must not be part of the snapshot, the barrier goes out behind it,
@@ -410,8 +418,15 @@ impl Subtask {
                 self.parts.outputs.cancel_marker(checkpoint);
                 return Ok(());
             }
+            Begin::Snapshot if self.stage == Stage::Opened => {
+                self.parts.outputs.cancel_marker(checkpoint);
+                self.decline(checkpoint, CheckpointFailureReason::DeclinedTaskNotReady.into());
+                return Ok(());
+            }
             Begin::Snapshot => {}
         }
+        self.is_paused = false;
+        let metrics = self.alignments.metrics(checkpoint, now);
         let SubtaskParts { chain, outputs, control, waker, .. } = &mut self.parts;
         chain.prepare_snapshot(checkpoint, &limits(control, waker, now, usize::MAX), outputs)?;
         outputs.barrier(barrier);
@@ -419,7 +434,15 @@ impl Subtask {
             Ok(frozen) => {
                 self.parts.metrics.frozen(checkpoint);
                 let SubtaskParts { job, attempt, id, .. } = &self.parts;
-                let snapshot = AsyncSnapshot { job: job.clone(), attempt: *attempt, checkpoint, subtask: *id, frozen };
+                let snapshot = AsyncSnapshot {
+                    job: job.clone(),
+                    attempt: *attempt,
+                    checkpoint,
+                    subtask: *id,
+                    frozen,
+                    metrics,
+                    began: now,
+                };
                 self.parts.executor.submit(snapshot);
                 Ok(())
             }
@@ -454,3 +477,7 @@ fn limits<'a>(control: &'a ControlReceiver, waker: &'a Waker, now: Duration, rec
 #[cfg(test)]
 #[path = "subtask_test.rs"]
 mod subtask_test;
+
+#[cfg(test)]
+#[path = "subtask_declines_test.rs"]
+mod subtask_declines_test;

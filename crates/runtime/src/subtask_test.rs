@@ -17,7 +17,7 @@ use crate::operators::ProcessOperator;
 use crate::output::RoundRobinOutput;
 
 /// What the subtask has done, in order.
-type Log = Arc<Mutex<Vec<String>>>;
+pub(super) type Log = Arc<Mutex<Vec<String>>>;
 
 struct LoggingReports(Log);
 
@@ -29,6 +29,7 @@ impl Reports for LoggingReports {
             Report::Settled(_, checkpoint) => format!("settled {checkpoint}"),
             Report::Declined(decline) => format!("declined {} {:?}", decline.checkpoint, decline.failure.reason),
             Report::Stopped(_) => "stopped".to_owned(),
+            Report::SplitRequested(_) => "needs a split".to_owned(),
             other => panic!("{other:?}"),
         };
         self.0.lock().unwrap().push(text);
@@ -72,28 +73,28 @@ impl ProcessFunction<u64> for LoggingFunction {
     }
 }
 
-struct Fixture {
-    subtask: Subtask,
+pub(super) struct Fixture {
+    pub(super) subtask: Subtask,
     inputs: Vec<ChannelSender>,
     output: ChannelReceiver,
-    control: ControlSender,
+    pub(super) control: ControlSender,
     log: Log,
 }
 
 impl Fixture {
     /// A subtask that passes numbers on from `inputs` channels and logs each.
-    fn new(inputs: usize, output_bytes_max: usize) -> Self {
+    pub(super) fn new(inputs: usize, output_bytes_max: usize) -> Self {
         Self::with_mode(CheckpointingMode::ExactlyOnce, inputs, output_bytes_max)
     }
 
-    fn with_mode(mode: CheckpointingMode, inputs: usize, output_bytes_max: usize) -> Self {
+    pub(super) fn with_mode(mode: CheckpointingMode, inputs: usize, output_bytes_max: usize) -> Self {
         let log = Log::default();
         let operator = ProcessOperator::new(LoggingFunction(log.clone()));
         Self::with_chain(mode, inputs, output_bytes_max, log, vec![("operator", Box::new(operator))])
     }
 
     /// A subtask with these operators.
-    fn with_chain(
+    pub(super) fn with_chain(
         mode: CheckpointingMode,
         inputs: usize,
         output_bytes_max: usize,
@@ -141,22 +142,26 @@ impl Fixture {
         Self { subtask, inputs, output, control, log }
     }
 
-    fn records(&self, channel: usize, records: &[u64]) -> &Self {
+    pub(super) fn records(&self, channel: usize, records: &[u64]) -> &Self {
         let timestamps = vec![Timestamp::NONE; records.len()];
         self.inputs[channel].send(Element::Batch(Box::new(Batch::new(records.to_vec(), timestamps))));
         self
     }
 
-    fn barrier(&self, channel: usize, checkpoint: u64) -> &Self {
+    pub(super) fn barrier(&self, channel: usize, checkpoint: u64) -> &Self {
         let barrier = Barrier { checkpoint: CheckpointId(checkpoint), triggered_at_ms: 42 };
         self.inputs[channel].send(Element::Barrier(barrier));
         self
     }
 
     /// Steps until there is nothing more to do. Returns what was done, and then what was sent.
-    fn run(&mut self) -> (Vec<String>, Vec<String>) {
+    pub(super) fn run(&mut self) -> (Vec<String>, Vec<String>) {
+        self.run_at(Duration::ZERO)
+    }
+
+    pub(super) fn run_at(&mut self, now: Duration) -> (Vec<String>, Vec<String>) {
         for _ in 0..1_000_000 {
-            if self.subtask.step(Duration::ZERO, 2).unwrap() != Step::Progress {
+            if self.subtask.step(now, 2).unwrap() != Step::Progress {
                 let done = std::mem::take(&mut *self.log.lock().unwrap());
                 return (done, self.sent());
             }
@@ -372,6 +377,8 @@ impl ProcessFunction<u64> for Noting {
 }
 
 /// Those before it have taken their snapshots, and keep what goes with them until they hear of it.
+///
+/// Contract: L235.
 #[test]
 fn a_chain_hears_of_the_abort_of_a_checkpoint_that_one_of_its_operators_has_declined() {
     let heard = |end: &[Control]| {

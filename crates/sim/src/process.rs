@@ -6,19 +6,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use highwater_checkpoint::{CheckpointingMode, Coordinator, CoordinatorConfig, Event};
+use highwater_checkpoint::{
+    CheckpointFailureReason, CheckpointStatsStatus, CheckpointStatsTracker, CheckpointingMode, Coordinator,
+    CoordinatorConfig, Event, Now,
+};
 use highwater_runtime::control::{Control, ControlSender, Report, Reports};
 use highwater_runtime::graph::JobGraph;
 use highwater_runtime::operator::OperatorContext;
 use highwater_runtime::restore::ClaimedJob;
 use highwater_runtime::{
-    AsyncSnapshot, AttemptEnvironment, BuiltSubtask, Fence, JobError, Master, MasterEnd, Prepared, SnapshotExecutor,
-    Step, Subtask, TaskError, build_subtasks,
+    AsyncSnapshot, AttemptEnvironment, BuiltSubtask, Fence, JobError, Master, MasterEnd, Prepared, SharedStats,
+    SnapshotExecutor, Step, Subtask, TaskError, build_subtasks,
 };
-use highwater_state_api::{Attempt, JobName, KEY_HASH_ID, OperatorUid, SubtaskId};
+use highwater_state_api::{Attempt, CheckpointId, JobName, KEY_HASH_ID, OperatorUid, SubtaskId};
 
+use crate::invariants::failures::Failures;
+use crate::planted::Planted;
 use crate::probe::Witness;
 use crate::scenario::{Protocol, Scenario};
+
+/// How many checkpoints may fail between two steps.
+const FAILURES_MAX: usize = 64;
 
 /// A process in the middle of an attempt.
 pub(crate) struct Process {
@@ -40,6 +48,10 @@ pub(crate) struct Process {
     pub fence: Fence,
     /// How many checkpoints were asked for.
     pub requested: u64,
+    /// How its checkpoints went.
+    pub stats: SharedStats,
+    /// Which of them failed.
+    pub failures: Failures,
     /// How the attempt has ended.
     pub end: Option<MasterEnd>,
 }
@@ -80,17 +92,27 @@ pub(crate) enum Stepped {
     Failed(String),
 }
 
+/// A job that is claimed, and ready to run.
+pub(crate) struct Claim {
+    /// What was claimed.
+    pub claimed: Box<ClaimedJob>,
+    /// What its subtasks begin with.
+    pub prepared: Prepared,
+    /// Asked before effects.
+    pub fence: Fence,
+}
+
 impl Process {
     /// The process of an attempt that is prepared.
     pub(crate) fn new(
         scenario: &Scenario,
         job: &JobName,
         graph: &JobGraph,
-        claimed: ClaimedJob,
-        mut prepared: Prepared,
+        claim: Claim,
         witness: Witness,
-        fence: Fence,
+        planted: Option<Planted>,
     ) -> Result<Self, JobError> {
+        let Claim { claimed, mut prepared, fence } = claim;
         let ids: Vec<SubtaskId> = prepared.contexts.keys().copied().collect();
         let bells: BTreeMap<SubtaskId, Arc<Bell>> = ids.iter().map(|id| (*id, Arc::default())).collect();
         let mailboxes: BTreeMap<SubtaskId, Arc<Mailbox>> = ids.iter().map(|id| (*id, Arc::default())).collect();
@@ -114,14 +136,47 @@ impl Process {
             let name = format!("{}/{}", graph.tasks[id.task as usize].operators[0].uid, id.subtask);
             let (contexts, bell, reports) = (prepared.contexts.remove(&id), bells[&id].clone(), mailboxes[&id].clone());
             let (orders, notices) = (VecDeque::new(), Vec::new());
+            let subtask = subtask.with_alignment_timeout(Duration::from_millis(scenario.protocol.timeout_ms));
             (id, Slot { name, subtask, contexts, control, bell, rest: Rest::Ready, orders, notices, reports })
         };
         let slots = built.into_iter().map(slot).collect();
         let attempt = claimed.start.attempt;
-        let config = coordinator_config(&scenario.protocol, job, graph, &claimed, &prepared.finished);
+        let mut config = coordinator_config(&scenario.protocol, job, graph, &claimed, &prepared.finished);
+        if planted == Some(Planted::ExpiredNotCounted) {
+            config.tolerable_failures = u32::MAX;
+        }
+        let mut tracker = CheckpointStatsTracker::new(FAILURES_MAX);
+        tracker.begin_attempt(Now::default(), attempt, None, &config);
+        let stats = Arc::new(Mutex::new(tracker));
         let master = Master::new(Coordinator::new(config, claimed.start), ids, prepared.enumerators);
+        let master = master.with_stats(stats.clone());
         let (answers, reports) = (Vec::new(), Vec::new());
-        Ok(Self { attempt, master, slots, answers, reports, snapshots, witness, fence, requested: 0, end: None })
+        let failures = Failures::new(scenario.protocol.tolerable_failures);
+        let (requested, end) = (0, None);
+        Ok(Self {
+            attempt,
+            master,
+            slots,
+            answers,
+            reports,
+            snapshots,
+            witness,
+            fence,
+            requested,
+            stats,
+            failures,
+            end,
+        })
+    }
+
+    /// Why a checkpoint has failed, a short while ago.
+    pub(crate) fn failure_of(&self, checkpoint: CheckpointId) -> Option<CheckpointFailureReason> {
+        let snapshot = self.stats.lock().unwrap_or_else(PoisonError::into_inner).snapshot();
+        let stats = snapshot.history.iter().find(|stats| stats.checkpoint == checkpoint)?;
+        match &stats.status {
+            CheckpointStatsStatus::Failed(failure) => Some(failure.reason),
+            _ => None,
+        }
     }
 
     /// The next time at which something happens by itself.

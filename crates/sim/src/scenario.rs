@@ -39,6 +39,8 @@ pub(crate) struct FaultRates {
     pub pause: u32,
     /// A function fails, in each step.
     pub task_failure: u32,
+    /// A function fails to snapshot its state the next time, in each step.
+    pub decline: u32,
 }
 
 /// How likely each kind of step is, relative to the others.
@@ -129,7 +131,7 @@ impl Scenario {
                 interval_ms,
                 timeout_ms: dice.pick(&[50, 200, 800]),
                 min_pause_ms: dice.pick(&[0, 0, 7]),
-                max_concurrent: dice.pick(&[1, 1, 1, 2]),
+                max_concurrent: dice.pick(&[1, 1, 2, 3]),
                 tolerable_failures: dice.pick(&[0, 3, u32::MAX, u32::MAX]),
                 retain: dice.pick(&[1, 1, 2, 3]),
             },
@@ -172,6 +174,7 @@ impl FaultRates {
             kill: dice.pick(&[0, 1, 2, 4]),
             pause: dice.pick(&[0, 0, 2, 6]),
             task_failure: dice.pick(&[0, 0, 0, 2]),
+            decline: dice.pick(&[0, 0, 5, 20]),
         }
     }
 

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use highwater_checkpoint::{Action, CheckpointRequest, Discard, Event, LogRecord, RequestId, paths};
+use bytes::Bytes;
+use highwater_checkpoint::{
+    Action, CheckpointFailureReason, CheckpointRequest, Discard, Event, LogRecord, RequestId, paths,
+};
 use highwater_runtime::control::{Control, Report};
 use highwater_runtime::{Order, Step};
-use highwater_state_api::{Attempt, SubtaskId};
+use highwater_state_api::{Attempt, CheckpointId, StateHandle, SubtaskId};
 
 use crate::invariants::fencing::Actor;
 use crate::invariants::{Violation, consistency, durable, progress};
@@ -159,11 +162,9 @@ impl World {
 
     /// Storage work goes on by one operation; what it results in is on its way then.
     pub(crate) fn go_on_work(&mut self, index: usize) {
-        let (attempt, is_fenced) = (self.works[index].attempt, self.is_fenced(self.works[index].attempt));
-        let begun_fenced = *self.works[index].begun_fenced.get_or_insert(is_fenced);
-        self.actor = Some(Actor { attempt, begun_fenced });
-        let Some(outcome) = self.works[index].go_on() else { return };
-        let work = self.works.swap_remove(index);
+        let mut work = self.works.swap_remove(index);
+        self.actor = Some(self.actor_of(&mut work));
+        let Some(outcome) = work.go_on() else { return self.works.push(work) };
         self.trace.write(self.now_ms, "storage", format_args!("done: {} (attempt {})", work.name, work.attempt));
         match (outcome, self.process.as_mut().filter(|process| process.attempt == work.attempt)) {
             (Outcome::Answer(Some(event)), Some(process)) => process.answers.push(event),
@@ -171,6 +172,12 @@ impl World {
             (Outcome::Report(report), Some(process)) => process.reports.push(report),
             (Outcome::Report(report), None) => self.keep_late(report),
         }
+    }
+
+    /// Who acts when the work goes on. It is as fenced as it was when it began.
+    pub(crate) fn actor_of(&self, work: &mut Work) -> Actor {
+        let is_fenced = self.is_fenced(work.attempt);
+        Actor { attempt: work.attempt, begun_fenced: *work.begun_fenced.get_or_insert(is_fenced) }
     }
 
     /// Something happens in the process.
@@ -343,12 +350,14 @@ impl World {
                     }
                     self.works.push(work);
                 }
+                Order::TriggerHooks(..) => unreachable!("the simulated job has no hooks"),
                 Order::Answer(request, answer) => {
                     let answer = answer.map_or_else(|failure| failure.to_string(), |checkpoint| checkpoint.to_string());
                     self.trace.write(self.now_ms, "master", format_args!("answers request {}: {answer}", request.0));
                 }
                 Order::Completed(checkpoint) => {
                     self.trace.write(self.now_ms, "master", format_args!("checkpoint {checkpoint} is complete"));
+                    process.failures.completed(checkpoint);
                     // What a fenced attempt hears late may have been superseded and deleted long ago.
                     if self.told.insert((process.attempt, checkpoint)) && !self.is_fenced(process.attempt) {
                         self.coverage.count("checkpoints completed");
@@ -362,14 +371,39 @@ impl World {
                 }
                 Order::Failed(checkpoint) => {
                     self.coverage.count("checkpoints failed");
-                    self.trace.write(self.now_ms, "master", format_args!("checkpoint {checkpoint} has failed"));
+                    let reason = process.failure_of(checkpoint);
+                    let name = reason.map_or("no reason", CheckpointFailureReason::name);
+                    self.trace.write(self.now_ms, "master", format_args!("checkpoint {checkpoint} has failed: {name}"));
+                    self.coverage.count(match reason {
+                        Some(CheckpointFailureReason::Expired) => "checkpoints failed: expired",
+                        Some(CheckpointFailureReason::Declined) => "checkpoints failed: declined",
+                        Some(CheckpointFailureReason::Subsumed) => "checkpoints failed: subsumed",
+                        _ => "checkpoints failed: otherwise",
+                    });
+                    reason.into_iter().for_each(|reason| process.failures.failed(checkpoint, reason));
+                    if self.planted == Some(Planted::SubsumedPendingCompletes)
+                        && reason == Some(CheckpointFailureReason::Subsumed)
+                    {
+                        self.works.push(self.complete_subsumed(process, checkpoint));
+                    }
                 }
                 Order::End(end) => {
                     process.end.get_or_insert(end);
                 }
             }
         }
-        Ok(())
+        process.failures.check(process.end.is_some())
+    }
+
+    /// Planted: the record of a checkpoint that was subsumed is written behind that of the newer one.
+    fn complete_subsumed(&self, process: &Process, checkpoint: CheckpointId) -> Work {
+        let paths = self.storage.peek_paths();
+        let last = paths.iter().filter_map(|path| paths::sequence_of(&self.job, path)).max().unwrap_or(0);
+        let metadata = StateHandle::Inline(Bytes::new());
+        let attempt = process.attempt;
+        let record = LogRecord::Completed { attempt, checkpoint, metadata };
+        let action = Action::AppendLog { sequence: last + 1, record };
+        Work::action(&self.storage, &self.job, process, action, self.planted)
     }
 }
 

@@ -83,6 +83,16 @@ fn a_late_acknowledgement_that_is_counted_is_caught() {
 }
 
 #[test]
+fn a_subsumed_checkpoint_that_completes_all_the_same_is_caught() {
+    is_caught(Planted::SubsumedPendingCompletes, "I4");
+}
+
+#[test]
+fn failures_that_are_not_counted_are_caught() {
+    is_caught(Planted::ExpiredNotCounted, "I9");
+}
+
+#[test]
 fn a_retention_that_deletes_the_newest_checkpoint_is_caught() {
     is_caught(Planted::RetentionDeletesTheNewest, "I3");
 }

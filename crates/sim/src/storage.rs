@@ -168,6 +168,11 @@ impl Inner {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl CheckpointStorage for SimStorage {
+    async fn initialize_location(&self, folder: &ObjectPath) -> Result<(), StorageError> {
+        give_way().await;
+        self.look("initialize", folder, |_| Ok(()))
+    }
+
     async fn create(&self, path: &ObjectPath) -> Result<Box<dyn StateUpload>, StorageError> {
         give_way().await;
         self.look("create", path, |inner| match inner.objects.contains_key(path) {

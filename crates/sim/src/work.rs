@@ -91,6 +91,9 @@ pub(crate) fn poll_once<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>)
 
 fn describe(action: &Action) -> (Kind, String) {
     match action {
+        Action::InitializeLocation { checkpoint, .. } => {
+            (Kind::Metadata, format!("make the place of checkpoint {checkpoint} ready"))
+        }
         Action::WriteMetadata { checkpoint, .. } => {
             (Kind::Metadata, format!("write the metadata of checkpoint {checkpoint}"))
         }

@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use highwater_checkpoint::{AttemptFailure, Event, Now};
 use highwater_runtime::control::Report;
 use highwater_runtime::graph::JobGraph;
-use highwater_runtime::restore::{Begun, Claimant, ClaimedJob, Over, RestoreOptions, begin_attempt, remove_left_overs};
-use highwater_runtime::{Fence, FenceSetup, JobError, MasterEnd, Order, Preparation, Prepared, prepare};
+use highwater_runtime::restore::{Begun, Claimant, Over, RestoreOptions, begin_attempt, remove_left_overs};
+use highwater_runtime::{Fence, FenceSetup, JobError, MasterEnd, Order, Preparation, prepare};
 use highwater_state_api::{Attempt, CheckpointId, JobName, MaxParallelism, RowSettings, StateBackend};
 use highwater_state_kit::HeapStateBackend;
 
@@ -27,7 +27,7 @@ use crate::job::{JOB, Outside, Sleepers, Surroundings, job_graph};
 use crate::overlap::Paused;
 use crate::planted::Planted;
 use crate::probe::Witness;
-use crate::process::{Process, chain_of};
+use crate::process::{Claim, Process, chain_of};
 use crate::scenario::{FaultRates, Pace, Scenario, Topology};
 use crate::storage::SimStorage;
 use crate::trace::Trace;
@@ -101,7 +101,7 @@ enum Started {
     Finished,
     /// Another process has the job.
     Held,
-    Claimed(Box<ClaimedJob>, Prepared, Fence),
+    Claimed(Box<Claim>),
 }
 
 impl World {
@@ -114,7 +114,7 @@ impl World {
         let storage = SimStorage::new(job.clone(), dice.fork(), faults.storage_before, faults.storage_after);
         let outside = Outside::new(dice.fork(), faults.commit_before, faults.commit_after);
         let input = Arc::new(scenario.input.clone());
-        let (sleepers, fails) = (Sleepers::default(), Arc::new(AtomicBool::new(false)));
+        let (sleepers, fails, declines) = (Sleepers::default(), Arc::default(), Arc::default());
         Self {
             kills_left: scenario.kills_max,
             pauses_left: scenario.pauses_max,
@@ -124,7 +124,7 @@ impl World {
             dice,
             now_ms: 0,
             storage,
-            surroundings: Surroundings { input, outside, sleepers, fails },
+            surroundings: Surroundings { input, outside, sleepers, fails, declines },
             faults,
             trace: Trace::new(keeps_all_lines),
             coverage: Coverage::default(),
@@ -159,7 +159,7 @@ impl World {
             if self.process.is_none() && self.starting.is_none() {
                 self.start()?;
             }
-            if !self.strike() {
+            if !self.strike()? {
                 self.clock.store(self.now_ms, Ordering::Relaxed);
                 self.step_anywhere()?;
             }
@@ -199,7 +199,7 @@ impl World {
         }
         if self.steps > self.scenario.chaos_steps {
             if self.scenario.heals_with_restart {
-                self.kill();
+                self.kill()?;
             }
             self.heal();
         }
@@ -214,29 +214,33 @@ impl World {
         self.storage.heal();
         self.surroundings.outside.heal();
         self.surroundings.fails.store(false, Ordering::Relaxed);
+        self.surroundings.declines.store(false, Ordering::Relaxed);
     }
 
     /// Lets something terrible happen, sometimes. Whether it was that terrible.
-    fn strike(&mut self) -> bool {
+    fn strike(&mut self) -> Result<bool, Violation> {
         let is_tempting = self.tempting_steps > 0;
         self.tempting_steps = self.tempting_steps.saturating_sub(1);
         let rate = if is_tempting { self.faults.kill * TEMPTATION } else { self.faults.kill };
         if self.kills_left > 0 && self.dice.chance(rate) {
             self.kills_left -= 1;
-            self.kill();
-            return true;
+            self.kill()?;
+            return Ok(true);
         }
         let may_pause = self.pauses_left > 0 && self.paused.is_none() && self.process.is_some();
         let rate = if is_tempting { self.faults.pause * TEMPTATION } else { self.faults.pause };
         if may_pause && self.dice.chance(rate) {
             self.pauses_left -= 1;
             self.pause();
-            return true;
+            return Ok(true);
         }
         if self.process.is_some() && self.dice.chance(self.faults.task_failure) {
             self.surroundings.fails.store(true, Ordering::Relaxed);
         }
-        false
+        if self.process.is_some() && self.dice.chance(self.faults.decline) {
+            self.surroundings.declines.store(true, Ordering::Relaxed);
+        }
+        Ok(false)
     }
 
     /// A checkpoint of the running attempt is in the log.
@@ -250,11 +254,12 @@ impl World {
     }
 
     /// The process is gone, with everything but what is stored, and what is on its way out of it.
-    fn kill(&mut self) {
+    fn kill(&mut self) -> Result<(), Violation> {
         self.count_kill();
         self.trace.write(self.now_ms, "world", "the process is killed");
         // What was sent to the storage may still arrive there; nobody learns of it.
         for mut work in std::mem::take(&mut self.works) {
+            self.actor = Some(self.actor_of(&mut work));
             for _ in 0..self.dice.below(5) {
                 match work.go_on() {
                     None => {}
@@ -265,6 +270,7 @@ impl World {
                     Some(Outcome::Answer(_)) => break,
                 }
             }
+            self.observe()?;
         }
         for report in self.process.take().map(|process| process.reports).unwrap_or_default() {
             self.keep_late(report);
@@ -273,6 +279,7 @@ impl World {
         self.topology = None;
         self.nonce = None;
         self.surroundings.fails.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     fn count_kill(&mut self) {
@@ -360,7 +367,7 @@ impl World {
                 now,
             };
             let prepared = prepare(&preparation, &mut claimed).await?;
-            Ok(Started::Claimed(claimed, prepared, fence))
+            Ok(Started::Claimed(Box::new(Claim { claimed, prepared, fence })))
         };
         self.starting = Some(Starting { graph, witness, nonce, future: Box::pin(future) });
         Ok(())
@@ -388,7 +395,8 @@ impl World {
                 (self.nonce, self.topology) = (None, None);
                 Ok(())
             }
-            Ok(Started::Claimed(mut claimed, prepared, fence)) => {
+            Ok(Started::Claimed(mut claim)) => {
+                let Claim { claimed, prepared, .. } = &mut *claim;
                 let restored = claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint);
                 let attempt = claimed.start.attempt;
                 if self.planted == Some(Planted::IdCounterRestarts) {
@@ -410,7 +418,7 @@ impl World {
                     None => self.trace.write(self.now_ms, "master", format_args!("attempt {attempt} from nothing")),
                 }
                 let Starting { graph, witness, .. } = starting;
-                let process = Process::new(&self.scenario, &self.job, &graph, *claimed, prepared, witness, fence);
+                let process = Process::new(&self.scenario, &self.job, &graph, *claim, witness, self.planted);
                 self.process = Some(process.map_err(progress::unexpected)?);
                 Ok(())
             }

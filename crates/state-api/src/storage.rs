@@ -94,6 +94,14 @@ pub trait StateUpload: Send {
 /// Every method may be called again after any error. The suite `storage_conformance!` is this contract as tests.
 #[async_trait]
 pub trait CheckpointStorage: Send + Sync + fmt::Debug {
+    /// Makes the place for a new checkpoint ready, all of which is going to be in this folder. What fails here fails before
+    /// the subtasks of the job are asked. May be called again; a folder of which nothing else is written may be left.
+    ///
+    /// The default does nothing: enough for a storage in which a folder is a part of the names of objects.
+    async fn initialize_location(&self, _folder: &ObjectPath) -> Result<(), StorageError> {
+        Ok(())
+    }
+
     /// Starts to write a new object. Fails with [`StorageError::AlreadyExists`], now or at the finish, when the path
     /// is taken. Left-overs of a writer that died never get in the way.
     async fn create(&self, path: &ObjectPath) -> Result<Box<dyn StateUpload>, StorageError>;

@@ -82,6 +82,18 @@ impl AtomicWriter {
         }
     }
 
+    /// Makes a folder, and those above it up to the root, exist durably.
+    pub(crate) fn make_folder(&self, folder: &Path) -> io::Result<()> {
+        match self.prepare(folder) {
+            // Somebody has removed folders since they were prepared: nothing that is remembered counts.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.forget(&self.root);
+                self.prepare(folder)
+            }
+            result => result,
+        }
+    }
+
     /// Makes a folder, and those above it up to the root, exist durably, and frees it of left-overs.
     fn prepare(&self, folder: &Path) -> io::Result<()> {
         if locked(&self.prepared).contains(folder) {

@@ -157,6 +157,11 @@ impl FileSystemCheckpointStorage {
 
 #[async_trait]
 impl CheckpointStorage for FileSystemCheckpointStorage {
+    async fn initialize_location(&self, folder: &ObjectPath) -> Result<(), StorageError> {
+        let made = self.writer.make_folder(&file_of(self.root(), folder));
+        made.map_err(|error| StorageError::unavailable("initialize", folder, error))
+    }
+
     async fn create(&self, path: &ObjectPath) -> Result<Box<dyn StateUpload>, StorageError> {
         Ok(Box::new(self.upload(path)?))
     }

@@ -5,6 +5,7 @@
 //! * [`ProcessFunction`] with [`ProcessContext`]: state that belongs to a subtask, on streams without a key.
 //! * [`Source`], [`SplitEnumerator`], [`SourceReader`]: input with replay positions.
 //! * [`Sink`], [`SinkWriter`]: output with two-phase commit.
+//! * [`MasterTriggerRestoreHook`]: what takes part in checkpoints for the whole job.
 //! * [`WatermarkStrategy`]: how event time advances.
 
 mod collector;
@@ -12,6 +13,7 @@ mod data;
 mod hooks;
 mod key_selector;
 mod keyed;
+mod master_hook;
 mod process;
 mod sink;
 mod source;
@@ -25,6 +27,7 @@ pub use highwater_state_api::{
 };
 pub use key_selector::{ByReference, ByValue, KeySelector};
 pub use keyed::{KeyedContext, KeyedProcessFunction, KeyedProcessHooks, TimerRegistry};
+pub use master_hook::MasterTriggerRestoreHook;
 pub use process::{ProcessContext, ProcessFunction, ProcessHooks};
 pub use sink::{CommitError, Sink, SinkContext, SinkStart, SinkWriter};
 pub use source::{PollContext, Polled, Source, SourceReader, SplitAssignment, SplitEnumerator};

@@ -46,8 +46,16 @@ pub trait SplitEnumerator: Send {
     /// Takes back splits that a reader had, with the positions it had reached.
     fn add_splits_back(&mut self, splits: Vec<Self::Split>);
 
-    /// The splits that have not been handed out, as bytes for [`Source::restore_enumerator`].
+    /// The splits that have not been handed out, as bytes for [`Source::restore_enumerator`]. An error fails the checkpoint,
+    /// and the job goes on.
     fn snapshot(&self) -> Result<Vec<u8>, BoxedError>;
+
+    /// Whether the source works through a backlog: records that have waited for long, so that how soon they are in a
+    /// checkpoint matters less than how fast they are read. Then checkpoints may be taken at an interval of their own, or
+    /// not at all. Asked after every other call. Flink's `SplitEnumeratorContext.setIsProcessingBacklog`.
+    fn is_processing_backlog(&self) -> bool {
+        false
+    }
 }
 
 /// What an enumerator has for a reader.

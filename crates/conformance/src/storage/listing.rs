@@ -49,6 +49,23 @@ pub fn an_absent_folder_is_empty(factory: Factory<'_>) {
     assert!(test.list("job/chk-1").is_empty());
 }
 
+/// A place can be made ready more than once; nothing is in it before something is written, and it goes like any folder.
+pub fn a_place_that_was_made_ready_holds_nothing_and_takes_objects(factory: Factory<'_>) {
+    let test = factory();
+    let folder = object("job/chk-1-5");
+    let make_ready = || block_on(test.storage.initialize_location(&folder));
+    make_ready().unwrap();
+    make_ready().unwrap();
+    assert!(test.list("job").is_empty());
+    test.created("job/chk-1-5/state");
+    make_ready().unwrap();
+    assert_eq!(test.list("job"), ["job/chk-1-5/state"]);
+    block_on(test.storage.delete_folder(&folder)).unwrap();
+    make_ready().unwrap();
+    block_on(test.storage.delete_folder(&folder)).unwrap();
+    assert!(test.list_folders("job").is_empty());
+}
+
 /// An upload appears in a listing with its finish, under its own name only.
 pub fn a_listing_does_not_show_unfinished_uploads(factory: Factory<'_>) {
     let test = factory();

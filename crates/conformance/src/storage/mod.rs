@@ -220,6 +220,7 @@ suite! { $
     a_listing_is_sorted_and_recursive,
     a_listing_is_of_one_folder_only,
     an_absent_folder_is_empty,
+    a_place_that_was_made_ready_holds_nothing_and_takes_objects,
     a_listing_does_not_show_unfinished_uploads,
     a_listing_does_not_show_deleted_objects,
     folders_are_listed_by_level,

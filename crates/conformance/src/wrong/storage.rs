@@ -80,6 +80,8 @@ defects! {
     ListsDeletedObjects => a_listing_does_not_show_deleted_objects,
     /// The listing of a folder that is not there is an error.
     RefusesToListAbsentFolders => an_absent_folder_is_empty,
+    /// A place is made ready by an object in it.
+    MarksPlaces => a_place_that_was_made_ready_holds_nothing_and_takes_objects,
     /// A listing of folders has those below them too.
     ListsFoldersAtAnyDepth => folders_are_listed_by_level,
     /// The delete of an object that is not there is an error.
@@ -230,6 +232,16 @@ fn is_directly_in(path: &ObjectPath, folder: &ObjectPath) -> bool {
 
 #[async_trait]
 impl CheckpointStorage for WrongStorage {
+    async fn initialize_location(&self, folder: &ObjectPath) -> Result<(), StorageError> {
+        if self.memory.defect != StorageDefect::MarksPlaces {
+            return self.right.initialize_location(folder).await;
+        }
+        match self.create_if_absent(&folder.join("ready"), Bytes::new()).await {
+            Err(StorageError::AlreadyExists { .. }) => Ok(()),
+            result => result,
+        }
+    }
+
     async fn create(&self, path: &ObjectPath) -> Result<Box<dyn StateUpload>, StorageError> {
         let path = self.kept_at(path);
         self.memory.check(&path)?;

@@ -20,6 +20,29 @@ pub const INTERVAL: ConfigOption<Duration> = ConfigOption::new(
 )
 .with_check(AT_LEAST_10_MS, is_at_least_10_ms);
 
+/// How often a checkpoint is taken while a source works through a backlog.
+pub const INTERVAL_DURING_BACKLOG: ConfigOption<Duration> = ConfigOption::new(
+    "execution.checkpointing.interval-during-backlog",
+    "How often a checkpoint is taken while a source works through a backlog; 0: none is. Not set: as often as always. Not \
+     less than the usual interval.",
+)
+.with_check("0, or a duration of at least 10 ms, such as 10 min, 30 s or 500 (milliseconds)", |interval| {
+    interval.is_zero() || is_at_least_10_ms(interval)
+});
+
+/// Whether sources wait for the first checkpoint.
+pub const PAUSE_SOURCES: ConfigOption<bool> = ConfigOption::new(
+    "pipeline.sources.pause-until-first-checkpoint",
+    "Whether sources read nothing before they have taken part in a checkpoint. Then the first one waits for the minimum \
+     pause alone. Without an interval nothing waits.",
+)
+.with_default("false");
+
+/// How many checkpoints that have ended are remembered.
+pub const HISTORY: ConfigOption<u32> =
+    ConfigOption::new("web.checkpoints.history", "Of how many checkpoints that have ended the statistics are kept.")
+        .with_default("10");
+
 /// Whether records count exactly or at least once.
 pub const MODE: ConfigOption<Mode> = ConfigOption::new(
     "execution.checkpointing.mode",
@@ -73,6 +96,14 @@ pub const AFTER_TASKS_FINISH: ConfigOption<bool> = ConfigOption::new(
 )
 .with_default("true")
 .with_deprecated_keys(&["execution.checkpointing.checkpoints-after-tasks-finish.enabled"]);
+
+/// Whether state that nobody claims may be lost.
+pub const IGNORE_UNCLAIMED_STATE: ConfigOption<bool> = ConfigOption::new(
+    "execution.state-recovery.ignore-unclaimed-state",
+    "Whether the state of a hook that the job does not have any more may be lost.",
+)
+.with_default("false")
+.with_deprecated_keys(&["execution.savepoint.ignore-unclaimed-state"]);
 
 /// How many complete checkpoints are kept.
 pub const RETAINED: ConfigOption<i64> = ConfigOption::new(
@@ -138,6 +169,8 @@ fn is_at_least_10_ms(duration: &Duration) -> bool {
 pub fn describe() -> Vec<OptionDescription> {
     vec![
         INTERVAL.describe(),
+        INTERVAL_DURING_BACKLOG.describe(),
+        PAUSE_SOURCES.describe(),
         MODE.describe(),
         TIMEOUT.describe(),
         MIN_PAUSE.describe(),
@@ -147,6 +180,8 @@ pub fn describe() -> Vec<OptionDescription> {
         RETAINED.describe(),
         EXTERNALIZED_RETENTION.describe(),
         FALL_BACK.describe(),
+        IGNORE_UNCLAIMED_STATE.describe(),
+        HISTORY.describe(),
     ]
 }
 
@@ -156,12 +191,15 @@ mod tests {
 
     use super::*;
 
+    /// Contract: U347.
     #[test]
     fn settings_that_make_no_sense_are_refused_with_their_bounds() {
         let notices = &mut ConfigNotices::default();
         for (key, wrong, right) in [
             (INTERVAL.key(), "9", "10"),
             (TIMEOUT.key(), "9 ms", "10 ms"),
+            (INTERVAL_DURING_BACKLOG.key(), "5", "0"),
+            (INTERVAL_DURING_BACKLOG.key(), "9 ms", "10 ms"),
             (MIN_PAUSE.key(), "-1", "0"),
             (MIN_PAUSE.key(), "366 d", "365 d"),
             (MAX_CONCURRENT.key(), "0", "1"),
@@ -170,8 +208,8 @@ mod tests {
         ] {
             let mut read = |value: &str| -> Vec<String> {
                 let configuration = Configuration::from([(key, value)]);
-                let durations =
-                    [&INTERVAL, &TIMEOUT, &MIN_PAUSE].map(|option| configuration.get(option, notices).err());
+                let durations = [&INTERVAL, &INTERVAL_DURING_BACKLOG, &TIMEOUT, &MIN_PAUSE]
+                    .map(|option| configuration.get(option, notices).err());
                 let others = [
                     configuration.get(&MAX_CONCURRENT, notices).err(),
                     configuration.get(&TOLERABLE_FAILURES, notices).err(),

@@ -2,6 +2,7 @@
 
 pub mod checkpointing;
 pub mod high_availability;
+pub(crate) mod later;
 pub mod restart;
 mod unknown_keys;
 
@@ -23,6 +24,7 @@ pub(crate) fn log_unknown_keys(config: &JobConfig) {
     let configuration = config.layered_configuration();
     let mut notices = ConfigNotices::default();
     unknown_keys::notice_unknown_keys(&configuration, &options, &mut notices);
+    later::notice(&configuration, &mut notices);
     log_notices(&config.name, &notices);
 }
 

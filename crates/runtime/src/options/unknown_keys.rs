@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::later;
 use highwater_state_api::{ConfigNotice, ConfigNotices, Configuration, OptionDescription};
 
 /// What Flink sets by these keys and we by a method of the environment. An option of the same key counts before this list.
@@ -23,7 +24,7 @@ pub(crate) fn notice_unknown_keys(
     let known = options.iter().flat_map(|option| option.deprecated_keys.iter().copied().chain([option.key]));
     let known: BTreeSet<&str> = known.collect();
     for key in configuration.keys() {
-        if !known.contains(key) {
+        if !known.contains(key) && !later::is_known(key) {
             notices.add(ConfigNotice::UnknownKey { key: key.to_owned(), advice: advice(key, options) });
         }
     }

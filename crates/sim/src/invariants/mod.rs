@@ -6,6 +6,7 @@ pub(crate) mod consistency;
 pub(crate) mod discarded;
 pub(crate) mod durable;
 pub(crate) mod exactly_once;
+pub(crate) mod failures;
 pub(crate) mod fencing;
 pub(crate) mod ids;
 pub(crate) mod progress;

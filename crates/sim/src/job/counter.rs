@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use highwater_state_api::{
-    BoxedError, FunctionInitializationContext, ListStateDescriptor, OperatorListState, ValueState, ValueStateDescriptor,
+    BoxedError, FunctionInitializationContext, FunctionSnapshotContext, ListStateDescriptor, OperatorListState,
+    ValueState, ValueStateDescriptor,
 };
 use highwater_stream_api::{Collector, KeyedContext, KeyedProcessFunction};
 
@@ -22,6 +23,8 @@ pub(super) struct Counter {
     pub ballast_bytes: usize,
     /// Set by the world: the next record fails, once.
     pub fails: Arc<AtomicBool>,
+    /// Set by the world: the next snapshot fails, once.
+    pub declines: Arc<AtomicBool>,
     count: ValueState<u64>,
     ballast: ValueState<String>,
     keys: OperatorListState<u32>,
@@ -29,10 +32,11 @@ pub(super) struct Counter {
 
 impl Counter {
     /// A counter without state.
-    pub(super) fn new(ballast_bytes: usize, fails: Arc<AtomicBool>) -> Self {
+    pub(super) fn new(ballast_bytes: usize, fails: Arc<AtomicBool>, declines: Arc<AtomicBool>) -> Self {
         Self {
             ballast_bytes,
             fails,
+            declines,
             count: ValueState::default(),
             ballast: ValueState::default(),
             keys: OperatorListState::default(),
@@ -67,6 +71,13 @@ impl KeyedProcessFunction<u32, Record> for Counter {
             self.ballast.update(cx, "x".repeat(self.ballast_bytes))?;
         }
         out.collect(Counted { record, count });
+        Ok(())
+    }
+
+    fn snapshot_state(&mut self, _: &mut dyn FunctionSnapshotContext) -> Result<(), BoxedError> {
+        if self.declines.swap(false, Ordering::Relaxed) {
+            return Err("the snapshot fails as the seed says".into());
+        }
         Ok(())
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Surroundings {
     pub sleepers: Sleepers,
     /// Makes the next record fail.
     pub fails: Arc<AtomicBool>,
+    /// Makes the next snapshot fail.
+    pub declines: Arc<AtomicBool>,
 }
 
 /// The job of one attempt.
@@ -53,7 +55,7 @@ pub(crate) fn job_graph(
     witness: &Witness,
     planted: Option<Planted>,
 ) -> Result<JobGraph, JobError> {
-    let Surroundings { input, outside, sleepers, fails } = surroundings.clone();
+    let Surroundings { input, outside, sleepers, fails, declines } = surroundings.clone();
     let environment = StreamExecutionEnvironment::new(JOB);
     environment.set_max_parallelism(scenario.max_parallelism);
     let off_by = planted.map_or(0, Planted::off_by);
@@ -73,7 +75,7 @@ pub(crate) fn job_graph(
     let ballast_bytes = scenario.ballast_bytes;
     records
         .key_by_value(|record: &Record| record.key)
-        .process(move || Counter::new(ballast_bytes, fails.clone()))
+        .process(move || Counter::new(ballast_bytes, fails.clone(), declines.clone()))
         .uid(COUNTER)
         .set_parallelism(topology.counters)
         .sink_to(SimSink(outside))

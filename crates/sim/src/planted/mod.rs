@@ -34,6 +34,10 @@ pub enum Planted {
     PositionOffByOne,
     /// An acknowledgement of an older attempt is counted.
     LateAcknowledgementCounted,
+    /// A pending checkpoint that a newer one has subsumed completes all the same.
+    SubsumedPendingCompletes,
+    /// Checkpoints that expire, or fail otherwise, are not counted.
+    ExpiredNotCounted,
     /// When a checkpoint is no longer retained, the folder of the newest one is deleted in the place of its own.
     RetentionDeletesTheNewest,
     /// A subtask counts as ended from its first moment on, so that a checkpoint from before its end is taken for its last.
@@ -69,6 +73,8 @@ impl Planted {
             Self::CommitBeforeLog
             | Self::PositionOffByOne
             | Self::LateAcknowledgementCounted
+            | Self::SubsumedPendingCompletes
+            | Self::ExpiredNotCounted
             | Self::RetentionDeletesTheNewest
             | Self::FinalCheckpointSkipped
             | Self::FinishedSubtaskRestoredAsFresh

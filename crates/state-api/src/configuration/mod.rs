@@ -103,6 +103,11 @@ impl Configuration {
         self.values.get(key).map(|value| value.trim())
     }
 
+    /// What is set under a key, in this configuration or in the first of those it falls back to.
+    pub fn effective_text(&self, key: &str) -> Option<&str> {
+        self.text(key).or_else(|| self.fallback.as_ref()?.effective_text(key))
+    }
+
     /// How many configurations lie above the one in which an option is set, if it is.
     pub(crate) fn depth_of<T>(&self, option: &ConfigOption<T>) -> Option<usize> {
         if self.values.keys().any(|key| option.has_key(key)) {

@@ -36,6 +36,13 @@ pub enum ConfigNotice {
         /// The key that has it.
         winner: String,
     },
+    /// A setting has no effect here.
+    NoEffect {
+        /// The line as it stands.
+        setting: String,
+        /// What counts instead.
+        reason: String,
+    },
     /// A key belongs to no known option, so that nothing reads it.
     UnknownKey {
         /// The key.
@@ -72,6 +79,7 @@ impl fmt::Display for ConfigNotice {
             Self::IgnoredKey { key, winner } => {
                 write!(f, "`{key}` is ignored, because `{winner}` is set: remove it")
             }
+            Self::NoEffect { setting, reason } => write!(f, "`{setting}` has no effect: {reason}"),
             Self::UnknownKey { key, advice } => {
                 write!(f, "`{key}` is ignored, because there is no such option")?;
                 advice.iter().try_for_each(|advice| write!(f, ": {advice}"))

@@ -1,0 +1,157 @@
+//! The hooks of the application in the coordinator: registered once, called for every checkpoint and every attempt.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use highwater_checkpoint::{Event, HookState};
+use highwater_state_api::{BoxedError, CheckpointId};
+use highwater_stream_api::MasterTriggerRestoreHook;
+
+use crate::JobError;
+use crate::error::chain_of;
+use crate::options::checkpointing::IGNORE_UNCLAIMED_STATE;
+use crate::threads::message_of;
+
+/// The hooks of a job, in the order in which they were registered. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct MasterHooks(Vec<Registered>);
+
+#[derive(Clone)]
+struct Registered {
+    identifier: String,
+    hook: Arc<Mutex<dyn MasterTriggerRestoreHook>>,
+}
+
+/// A hook cannot be registered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MasterHookError {
+    /// The identifier of a hook is blank.
+    #[error("the identifier of a hook is blank: its state could not be found again")]
+    BlankIdentifier,
+    /// Two hooks have the same identifier.
+    #[error("two hooks have the identifier {identifier:?}: they would get each other's state")]
+    DuplicateIdentifier {
+        /// The identifier.
+        identifier: String,
+    },
+}
+
+impl MasterHooks {
+    /// Registers a hook. An error changes nothing.
+    pub(crate) fn add(&mut self, hook: impl MasterTriggerRestoreHook) -> Result<(), MasterHookError> {
+        let identifier = hook.identifier().to_owned();
+        if identifier.trim().is_empty() {
+            return Err(MasterHookError::BlankIdentifier);
+        }
+        if self.0.iter().any(|other| other.identifier == identifier) {
+            return Err(MasterHookError::DuplicateIdentifier { identifier });
+        }
+        self.0.push(Registered { identifier, hook: Arc::new(Mutex::new(hook)) });
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[cfg(test)]
+    fn identifiers(&self) -> Vec<String> {
+        self.0.iter().map(|registered| registered.identifier.clone()).collect()
+    }
+
+    /// Takes part in a checkpoint; the answer is for the coordinator. May wait. The first error counts, and the hooks behind
+    /// it are not called.
+    pub(crate) fn trigger(&self, checkpoint: CheckpointId, triggered_at_ms: u64) -> Event {
+        let mut states = Vec::new();
+        for registered in &self.0 {
+            match registered.call(|hook| hook.trigger_checkpoint(checkpoint, triggered_at_ms)) {
+                Ok(Some(state)) => {
+                    states.push(HookState { identifier: registered.identifier.clone(), state: Bytes::from(state) });
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    let identifier = registered.identifier.clone();
+                    return Event::HookFailed { checkpoint, identifier, cause: chain_of(&*error) };
+                }
+            }
+        }
+        Event::HooksTriggered { checkpoint, states }
+    }
+
+    /// Whether every hook that has state in a checkpoint is there.
+    ///
+    /// # Errors
+    /// When one is not, unless that is ignored.
+    pub(crate) fn check(
+        &self,
+        checkpoint: CheckpointId,
+        states: &[HookState],
+        ignores_unclaimed: bool,
+    ) -> Result<(), JobError> {
+        let is_unclaimed = |state: &&HookState| !self.0.iter().any(|hook| hook.identifier == state.identifier);
+        let Some(HookState { identifier, .. }) = states.iter().find(is_unclaimed) else { return Ok(()) };
+        if ignores_unclaimed {
+            tracing::warn!(target: "highwater::job", hook = identifier, %checkpoint, "the state of a hook is lost");
+            return Ok(());
+        }
+        let option = IGNORE_UNCLAIMED_STATE.key();
+        let source = format!(
+            "there is state of the hook {identifier:?}, which the job does not have: register it, or set `{option}: true` to \
+             lose its state"
+        );
+        Err(JobError::Restore { checkpoint, source: source.into() })
+    }
+
+    /// Gives every hook what it had in a checkpoint. May wait.
+    ///
+    /// # Errors
+    /// When a hook fails.
+    pub(crate) fn restore(&self, checkpoint: CheckpointId, states: &[HookState]) -> Result<(), JobError> {
+        self.0.iter().try_for_each(|registered| {
+            let own = states.iter().find(|state| state.identifier == registered.identifier);
+            let restored = registered.call(|hook| hook.restore_checkpoint(checkpoint, own.map(|own| &own.state[..])));
+            restored.map_err(|error| JobError::Restore { checkpoint, source: registered.wrap("restored", error) })
+        })
+    }
+
+    /// Begins from nothing. May wait.
+    pub(crate) fn reset(&self) -> Result<(), JobError> {
+        self.0.iter().try_for_each(|registered| {
+            let failed = |error| JobError::Start { operator: format!("hook {}", registered.identifier), source: error };
+            registered.call(|hook| hook.reset()).map_err(failed)
+        })
+    }
+
+    /// The job has ended.
+    pub(crate) fn close(&self) {
+        for registered in &self.0 {
+            if let Err(error) = registered.call(|hook| hook.close()) {
+                let (hook, error) = (&registered.identifier, chain_of(&*error));
+                tracing::warn!(target: "highwater::job", hook, error, "a hook could not be closed");
+            }
+        }
+    }
+}
+
+impl Registered {
+    /// Calls user code that must not take the coordinator down with it.
+    fn call<T>(
+        &self,
+        call: impl FnOnce(&mut dyn MasterTriggerRestoreHook) -> Result<T, BoxedError>,
+    ) -> Result<T, BoxedError> {
+        // A panic is an error of the hook, and whether the hook goes on after it is the hook's to decide.
+        let mut hook = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
+        let called = catch_unwind(AssertUnwindSafe(|| call(&mut *hook)));
+        called.unwrap_or_else(|panic| Err(format!("panicked: {}", message_of(&*panic)).into()))
+    }
+
+    fn wrap(&self, what: &str, error: BoxedError) -> BoxedError {
+        format!("the hook {:?} could not be {what}: {}", self.identifier, chain_of(&*error)).into()
+    }
+}
+
+#[cfg(test)]
+#[path = "master_hooks_test.rs"]
+mod master_hooks_test;

@@ -1,0 +1,134 @@
+//! What hooks of the application are told, and what follows when one does not do its part.
+
+use super::*;
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// Writes down what it is told.
+struct Noting {
+    identifier: &'static str,
+    log: Log,
+    /// What it answers to a trigger; an error without it.
+    state: Option<&'static [u8]>,
+    fails: bool,
+}
+
+impl Noting {
+    fn new(identifier: &'static str, log: &Log) -> Self {
+        Self { identifier, log: log.clone(), state: Some(b"state"), fails: false }
+    }
+
+    fn note(&self, what: String) {
+        self.log.lock().unwrap().push(format!("{} {what}", self.identifier));
+    }
+}
+
+impl MasterTriggerRestoreHook for Noting {
+    fn identifier(&self) -> &str {
+        self.identifier
+    }
+
+    fn trigger_checkpoint(&mut self, checkpoint: CheckpointId, at_ms: u64) -> Result<Option<Vec<u8>>, BoxedError> {
+        self.note(format!("takes part in {checkpoint} of {at_ms}"));
+        assert!(self.identifier != "panics", "boom");
+        if self.fails { Err("no session".into()) } else { Ok(self.state.map(<[u8]>::to_vec)) }
+    }
+
+    fn restore_checkpoint(&mut self, checkpoint: CheckpointId, state: Option<&[u8]>) -> Result<(), BoxedError> {
+        self.note(format!("is restored from {checkpoint} with {:?}", state.map(String::from_utf8_lossy)));
+        if self.fails { Err("no session".into()) } else { Ok(()) }
+    }
+
+    fn reset(&mut self) -> Result<(), BoxedError> {
+        self.note("begins from nothing".to_owned());
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), BoxedError> {
+        self.note("is closed".to_owned());
+        Err("the session is gone".into())
+    }
+}
+
+fn hooks(all: impl IntoIterator<Item = Noting>) -> MasterHooks {
+    let mut hooks = MasterHooks::default();
+    all.into_iter().for_each(|hook| hooks.add(hook).unwrap());
+    hooks
+}
+
+fn done(log: &Log) -> Vec<String> {
+    std::mem::take(&mut log.lock().unwrap())
+}
+
+/// Contract: J212.
+#[test]
+fn a_blank_identifier_and_one_that_is_taken_are_refused() {
+    let log = Log::default();
+    let mut hooks = hooks([Noting::new("session", &log)]);
+    for blank in ["", " \t"] {
+        assert_eq!(hooks.add(Noting::new(blank, &log)), Err(MasterHookError::BlankIdentifier));
+    }
+    let taken = MasterHookError::DuplicateIdentifier { identifier: "session".to_owned() };
+    assert_eq!(hooks.add(Noting::new("session", &log)), Err(taken));
+    assert_eq!(hooks.identifiers(), ["session"]);
+}
+
+/// Contract: J212.
+#[test]
+fn every_hook_takes_part_in_its_order_and_gets_its_own_state_back() {
+    let log = Log::default();
+    let stateless = Noting { state: None, ..Noting::new("b", &log) };
+    let hooks = hooks([Noting::new("a", &log), stateless, Noting { state: Some(b"c's"), ..Noting::new("c", &log) }]);
+    let Event::HooksTriggered { checkpoint, states } = hooks.trigger(CheckpointId(7), 42) else { panic!() };
+    assert_eq!(checkpoint, CheckpointId(7));
+    assert_eq!(done(&log), ["a takes part in 7 of 42", "b takes part in 7 of 42", "c takes part in 7 of 42"]);
+    hooks.check(checkpoint, &states, false).unwrap();
+    hooks.restore(checkpoint, &states).unwrap();
+    let expected = [
+        "a is restored from 7 with Some(\"state\")",
+        "b is restored from 7 with None",
+        "c is restored from 7 with Some(\"c's\")",
+    ];
+    assert_eq!(done(&log), expected);
+    hooks.reset().unwrap();
+    hooks.close();
+    assert_eq!(done(&log).len(), 6, "the error of one hook keeps no other one from being closed");
+}
+
+/// Contract: J212.
+#[test]
+fn a_hook_that_fails_or_panics_fails_the_checkpoint_and_is_named() {
+    let log = Log::default();
+    let failing = hooks([Noting { fails: true, ..Noting::new("fails", &log) }, Noting::new("later", &log)]);
+    let panicking = hooks([Noting::new("panics", &log)]);
+    for _ in 0..2 {
+        for (hooks, name, cause) in [(&failing, "fails", "no session"), (&panicking, "panics", "panicked: boom")] {
+            let Event::HookFailed { identifier, cause: found, .. } = hooks.trigger(CheckpointId(1), 0) else {
+                panic!()
+            };
+            assert_eq!((identifier.as_str(), found.as_str()), (name, cause));
+        }
+    }
+    assert!(!done(&log).iter().any(|text| text.starts_with("later")));
+}
+
+/// Contract: J212.
+#[test]
+fn state_of_a_hook_that_is_not_there_is_an_error_unless_it_may_be_lost() {
+    let log = Log::default();
+    let hooks = hooks([Noting::new("here", &log)]);
+    let states = [HookState { identifier: "gone".to_owned(), state: Bytes::from_static(b"x") }];
+    let JobError::Restore { source, .. } = hooks.check(CheckpointId(3), &states, false).unwrap_err() else { panic!() };
+    insta::assert_snapshot!(source.to_string());
+    hooks.check(CheckpointId(3), &states, true).unwrap();
+    hooks.restore(CheckpointId(3), &states).unwrap();
+    assert_eq!(done(&log), ["here is restored from 3 with None"]);
+}
+
+#[test]
+fn a_hook_that_cannot_be_restored_fails_the_attempt_and_is_named() {
+    let log = Log::default();
+    let hooks = hooks([Noting { fails: true, ..Noting::new("session", &log) }]);
+    let JobError::Restore { source, .. } = hooks.restore(CheckpointId(3), &[]).unwrap_err() else { panic!() };
+    assert_eq!(source.to_string(), "the hook \"session\" could not be restored: no session");
+}
