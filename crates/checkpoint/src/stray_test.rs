@@ -66,6 +66,30 @@ fn state_of_an_aborted_checkpoint_is_deleted_even_after_its_folder() {
     ));
 }
 
+/// Contract: J197.
+/// Field case: R15.
+#[test]
+fn state_that_comes_after_the_time_of_its_checkpoint_is_deleted_and_the_next_one_is_whole() {
+    let mut coordinator =
+        Coordinator::new(CoordinatorConfig { interval_ms: None, timeout_ms: 10_000, ..config() }, start());
+    assert_snapshot!(run(
+        &mut coordinator,
+        "
+        @0 running
+        request
+        enumerated 1
+        ack-only 1 1/0
+        @10000
+        @11000 ack-only 1 1/1
+        request
+        enumerated 2
+        ack 2
+        written 2
+        appended 6
+        "
+    ));
+}
+
 /// Contract: J196.
 #[test]
 fn unknown_subtasks_attempts_and_checkpoints_do_not_count() {
@@ -96,6 +120,7 @@ fn unknown_subtasks_attempts_and_checkpoints_do_not_count() {
     ));
 }
 
+/// Field case: R15.
 #[test]
 fn another_jobs_state_is_never_deleted() {
     let mut foreign = acknowledgement(ATTEMPT, CheckpointId(1), subtask(1, 0));

@@ -481,3 +481,7 @@ mod subtask_test;
 #[cfg(test)]
 #[path = "subtask_declines_test.rs"]
 mod subtask_declines_test;
+
+#[cfg(test)]
+#[path = "subtask_prepares_test.rs"]
+mod subtask_prepares_test;

@@ -89,7 +89,7 @@ fn a_subsumed_checkpoint_that_completes_all_the_same_is_caught() {
 
 #[test]
 fn failures_that_are_not_counted_are_caught() {
-    is_caught(Planted::ExpiredNotCounted, "I9");
+    is_caught(Planted::ExpiredNotCounted, "I10");
 }
 
 #[test]
@@ -111,6 +111,11 @@ fn a_finished_subtask_that_is_restored_as_fresh_is_caught() {
 #[test]
 fn a_fenced_attempt_that_deletes_is_caught() {
     is_caught(Planted::FencedAttemptDeletes, "I9");
+}
+
+#[test]
+fn a_ledger_that_forgets_what_has_failed_is_caught() {
+    is_caught(Planted::LedgerForgetsOnError, "commits follow checkpoints");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod flat_map;
 mod function_state;
-mod input;
+pub(crate) mod input;
 mod keyed_process;
 mod process;
 mod progress;

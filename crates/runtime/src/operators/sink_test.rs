@@ -2,12 +2,16 @@
 
 use std::sync::Mutex;
 
+use bytes::Bytes;
 use highwater_checkpoint::COMMIT_TRIES_MAX;
-use highwater_state_api::{Attempt, BoxedError, JobName, MaxParallelism, OperatorUid, RowSettings};
+use highwater_state_api::operator_state::OperatorStatePart;
+use highwater_state_api::{Attempt, BoxedError, JobName, MaxParallelism, OperatorUid, RestoredElements, RowSettings};
 use highwater_state_kit::HeapStateBackend;
 use serde::{Deserialize, Serialize};
 
 use super::*;
+use crate::batch::Batch;
+use crate::operator::{RestoredOperator, RestoredOperatorState};
 
 /// Prepares its checkpoints, with a long text each. Commits fail by the number of the try.
 #[derive(Default)]
@@ -47,9 +51,8 @@ impl SinkWriter for Writer {
     }
 }
 
-fn opened_on(fails: fn(u32) -> Option<CommitError>) -> SinkOperator<Target> {
-    let mut operator = SinkOperator::new(Arc::new(Target { fails: Some(fails), ..Target::default() }));
-    let context = OperatorContext {
+fn context() -> OperatorContext {
+    OperatorContext {
         job: JobName::new("job").unwrap(),
         attempt: Attempt(2),
         uid: OperatorUid::new("target").unwrap(),
@@ -62,8 +65,12 @@ fn opened_on(fails: fn(u32) -> Option<CommitError>) -> SinkOperator<Target> {
         fence: Default::default(),
         restored_checkpoint: None,
         restored: None,
-    };
-    operator.open(context).unwrap();
+    }
+}
+
+fn opened_on(fails: fn(u32) -> Option<CommitError>) -> SinkOperator<Target> {
+    let mut operator = SinkOperator::new(Arc::new(Target { fails: Some(fails), ..Target::default() }));
+    operator.open(context()).unwrap();
     operator
 }
 
@@ -121,6 +128,98 @@ fn whatever_a_commit_fails_with_the_transaction_is_named_and_kept() {
         assert_eq!(transaction.chars().count(), DESCRIPTION_CHARS_MAX + 1);
         assert_eq!(prepared(&operator), 1, "it is in the next snapshot");
     }
+}
+
+/// Prepares what was written since the last time, and notes what is committed.
+#[derive(Default)]
+struct Records {
+    committed: Mutex<Vec<Vec<u64>>>,
+}
+
+impl Sink for Records {
+    type In = u64;
+    type Transaction = Vec<u64>;
+    type Writer = RecordsWriter;
+
+    fn create_writer(&self, _: &SinkContext) -> Result<RecordsWriter, BoxedError> {
+        Ok(RecordsWriter::default())
+    }
+
+    fn commit(&self, transaction: &Vec<u64>) -> Result<(), CommitError> {
+        self.committed.lock().unwrap().push(transaction.clone());
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct RecordsWriter {
+    open: Vec<u64>,
+}
+
+impl SinkWriter for RecordsWriter {
+    type In = u64;
+    type Transaction = Vec<u64>;
+
+    fn write(&mut self, record: u64, _: Timestamp) -> Result<(), BoxedError> {
+        self.open.push(record);
+        Ok(())
+    }
+
+    fn prepare_commit(&mut self, _: CheckpointId) -> Result<Option<Vec<u64>>, BoxedError> {
+        Ok((!self.open.is_empty()).then(|| std::mem::take(&mut self.open)))
+    }
+}
+
+fn snapshot(operator: &mut SinkOperator<Records>, checkpoint: u64) -> RestoredOperator {
+    let barrier = Barrier { checkpoint: CheckpointId(checkpoint), triggered_at_ms: 0 };
+    let frozen = operator.freeze(barrier).unwrap();
+    let mut content = Vec::new();
+    let parts = frozen.operator.unwrap().write_to(&mut content).unwrap();
+    let restored = |part: OperatorStatePart| {
+        let range = part.offset as usize..(part.offset + part.length) as usize;
+        let content = Bytes::copy_from_slice(&content[range]);
+        let elements = vec![RestoredElements { elements: part.elements, content, is_carried: true }];
+        RestoredOperatorState { meta: part.meta, elements }
+    };
+    RestoredOperator {
+        checkpoint: CheckpointId(checkpoint),
+        keyed: Vec::new(),
+        raw_keyed: Vec::new(),
+        operator: parts.into_iter().map(restored).collect(),
+        watermark: Timestamp::MIN,
+        finished: frozen.snapshot.ended,
+    }
+}
+
+/// Contract: R317.
+#[test]
+fn after_the_end_of_input_a_snapshot_has_no_open_transaction_and_can_be_restored() {
+    let open = |restored: Option<RestoredOperator>| {
+        let mut operator = SinkOperator::new(Arc::new(Records::default()));
+        let restored_checkpoint = restored.as_ref().map(|restored| restored.checkpoint);
+        operator.open(OperatorContext { restored_checkpoint, restored, ..context() }).unwrap();
+        operator
+    };
+    let committed = |operator: &SinkOperator<Records>| operator.sink.committed.lock().unwrap().clone();
+    let mut operator = open(None);
+    operator.accept(Box::new(Batch::new(vec![1u64, 2, 3], vec![Timestamp::NONE; 3]))).unwrap();
+    assert_eq!(operator.run(&Limits::unlimited(Duration::ZERO)).unwrap(), Ran::Done);
+    operator.finish().unwrap();
+
+    // What was open is prepared by the first snapshot after the end, so that its restore commits all of it.
+    let first = snapshot(&mut operator, 7);
+    assert_eq!(committed(&open(Some(first))), [[1, 2, 3]]);
+    operator.notify_complete(CheckpointId(7), Duration::ZERO).unwrap();
+    assert_eq!(committed(&operator), [[1, 2, 3]]);
+    // There is nothing left for another one, nor for its restore.
+    let second = snapshot(&mut operator, 8);
+    assert!(second.operator.iter().all(|state| state.elements.iter().all(|elements| elements.elements == 0)));
+    let mut restored = open(Some(second));
+    assert!(restored.is_settled());
+    restored.finish().unwrap();
+    snapshot(&mut restored, 9);
+    restored.notify_complete(CheckpointId(9), Duration::ZERO).unwrap();
+    assert!(committed(&restored).is_empty());
 }
 
 /// Its note is left out when there is none, which cannot be read.

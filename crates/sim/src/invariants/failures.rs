@@ -1,4 +1,4 @@
-//! I9, too many failures end the attempt: as soon as more checkpoints have failed in a row than are tolerated, the attempt
+//! I10, too many failures end the attempt: as soon as more checkpoints have failed in a row than are tolerated, the attempt
 //! ends, whatever they failed of, as long as it says something about health.
 //!
 //! From: Flink's `CheckpointFailureManager`. Counted here from what the owner of the job is told.
@@ -10,7 +10,7 @@ use highwater_state_api::CheckpointId;
 
 use super::Violation;
 
-const NAME: &str = "I9 failures are counted";
+const NAME: &str = "I10 failures are counted";
 
 /// The failures of one attempt.
 #[derive(Debug)]

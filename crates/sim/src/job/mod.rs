@@ -78,7 +78,7 @@ pub(crate) fn job_graph(
         .process(move || Counter::new(ballast_bytes, fails.clone(), declines.clone()))
         .uid(COUNTER)
         .set_parallelism(topology.counters)
-        .sink_to(SimSink(outside))
+        .sink_to(SimSink { outside, forgets: planted == Some(Planted::LedgerForgetsOnError) })
         .uid(SINK)
         .set_parallelism(topology.sinks);
     let mut graph = environment.job_graph()?;

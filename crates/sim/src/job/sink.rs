@@ -81,25 +81,9 @@ impl Outside {
         inner.committed.get(transaction).or_else(|| inner.prepared.get(transaction)).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Writes to the outside world.
-pub(super) struct SimSink(pub Outside);
-
-impl Sink for SimSink {
-    type In = Counted;
-    type Transaction = Transaction;
-    type Writer = SimWriter;
-
-    fn create_writer(&self, cx: &SinkContext) -> Result<SimWriter, BoxedError> {
-        Ok(SimWriter { outside: self.0.clone(), attempt: cx.attempt, subtask: cx.subtask, open: Vec::new() })
-    }
-
+    /// Makes a transaction visible, or fails as the seed says.
     fn commit(&self, transaction: &Transaction) -> Result<(), CommitError> {
-        let inner = &mut *self.0.lock();
+        let inner = &mut *self.lock();
         let mut fails = |when, rate| match inner.dice.chance(rate) {
             true => {
                 inner.events.push(SinkEvent::Failed(*transaction, when));
@@ -121,8 +105,36 @@ impl Sink for SimSink {
         fails_after
     }
 
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes to the outside world.
+pub(super) struct SimSink {
+    pub(super) outside: Outside,
+    /// Planted: the ledger hears nothing of errors, and forgets the transaction as if it were committed.
+    pub(super) forgets: bool,
+}
+
+impl Sink for SimSink {
+    type In = Counted;
+    type Transaction = Transaction;
+    type Writer = SimWriter;
+
+    fn create_writer(&self, cx: &SinkContext) -> Result<SimWriter, BoxedError> {
+        Ok(SimWriter { outside: self.outside.clone(), attempt: cx.attempt, subtask: cx.subtask, open: Vec::new() })
+    }
+
+    fn commit(&self, transaction: &Transaction) -> Result<(), CommitError> {
+        match self.outside.commit(transaction) {
+            Err(_) if self.forgets => Ok(()),
+            result => result,
+        }
+    }
+
     fn abort_earlier_attempts(&self, attempt: Attempt) -> Result<(), BoxedError> {
-        let inner = &mut *self.0.lock();
+        let inner = &mut *self.outside.lock();
         let removed = inner.prepared.extract_if(.., |transaction, _| transaction.attempt < attempt);
         inner.events.extend(removed.map(|(transaction, _)| SinkEvent::Removed(transaction)));
         Ok(())

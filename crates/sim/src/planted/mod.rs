@@ -46,6 +46,8 @@ pub enum Planted {
     FinishedSubtaskRestoredAsFresh,
     /// An attempt deletes what it wants to, whether another one has claimed the job or not.
     FencedAttemptDeletes,
+    /// A transaction whose commit has failed is forgotten.
+    LedgerForgetsOnError,
     /// An attempt begins with checkpoint 1, whatever came before it.
     IdCounterRestarts,
 }
@@ -79,6 +81,7 @@ impl Planted {
             | Self::FinalCheckpointSkipped
             | Self::FinishedSubtaskRestoredAsFresh
             | Self::FencedAttemptDeletes
+            | Self::LedgerForgetsOnError
             | Self::IdCounterRestarts => {}
         }
     }
