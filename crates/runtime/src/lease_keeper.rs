@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use highwater_checkpoint::{Event, paths};
+use highwater_checkpoint::{Event, paths, renewal_interval_ms};
 use highwater_state_api::{Attempt, CheckpointStorage, JobName, ObjectPath};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -23,13 +23,67 @@ use crate::threads::{self, Parker};
 /// Old renewals that could not be deleted and are still remembered. What is beyond is left to the next attempt.
 const OLD_RENEWALS_MAX: usize = 100;
 
+/// The renewals that an attempt writes.
+pub struct Renewals {
+    storage: Arc<dyn CheckpointStorage>,
+    job: JobName,
+    attempt: Attempt,
+    fence: Fence,
+    number: u64,
+    /// Those that were written and not yet deleted, or may have been.
+    old: VecDeque<ObjectPath>,
+}
+
+impl Renewals {
+    /// None was written yet.
+    pub fn new(storage: Arc<dyn CheckpointStorage>, job: JobName, attempt: Attempt, fence: Fence) -> Self {
+        Self { storage, job, attempt, fence, number: 0, old: VecDeque::new() }
+    }
+
+    /// Writes the next renewal. If the lease has run out all the same, looks into the log, and returns what it says if that
+    /// is the end of the attempt.
+    pub async fn renew(&mut self) -> Option<Event> {
+        let written = self.write().await;
+        if self.fence.is_valid() {
+            return None;
+        }
+        match self.fence.check().await {
+            Ok(()) => {
+                let cause = written.err().unwrap_or_else(|| "the renewal came too late".to_owned());
+                tracing::info!(target: "highwater::job", job = %self.job, cause, "the lease has run out, and nobody has taken over");
+                None
+            }
+            Err(FenceError::Fenced { sequence }) => Some(Event::Fenced { sequence }),
+            Err(FenceError::Unknown { lease_ms, cause }) => Some(Event::LeaseExpired { lease_ms, cause }),
+        }
+    }
+
+    async fn write(&mut self) -> Result<(), String> {
+        self.number += 1;
+        let path = paths::lease_renewal(&self.job, self.attempt, self.number);
+        let begun = self.fence.now();
+        // Also after a failure it may be there.
+        self.old.push_back(path.clone());
+        self.storage.create_if_absent(&path, Bytes::new()).await.map_err(|error| chain_of(&error))?;
+        self.fence.renewed(begun);
+        // Renewals are the attempt's own and nobody goes on from them: this needs no fence.
+        while self.old.len() > 1 {
+            let Some(oldest) = self.old.front() else { break };
+            match self.storage.delete(oldest).await {
+                Ok(()) => {}
+                Err(_) if self.old.len() < OLD_RENEWALS_MAX => break,
+                Err(_) => {}
+            }
+            self.old.pop_front();
+        }
+        Ok(())
+    }
+}
+
 /// What is needed to keep a lease.
 pub(crate) struct LeaseKeeping {
-    pub(crate) storage: Arc<dyn CheckpointStorage>,
-    pub(crate) job: JobName,
-    pub(crate) attempt: Attempt,
+    pub(crate) renewals: Renewals,
     pub(crate) lease: Duration,
-    pub(crate) fence: Fence,
     pub(crate) runtime: Handle,
     /// Where it says that the lease is lost.
     pub(crate) inputs: mpsc::Sender<Input>,
@@ -50,7 +104,7 @@ impl LeaseKeeper {
         let stop = Arc::new(Stop::default());
         let seen = stop.clone();
         // Not on the pool that waits for the storage: snapshots would be in its way.
-        threads::spawn(format!("{}-lease", keeping.job), move || keeping.run(&seen))
+        threads::spawn(format!("{}-lease", keeping.renewals.job), move || keeping.run(&seen))
             .map_err(|error| JobError::Threads(error.to_string()))?;
         Ok(Self(stop))
     }
@@ -65,55 +119,15 @@ impl Drop for LeaseKeeper {
 }
 
 impl LeaseKeeping {
-    fn run(self, stop: &Stop) {
-        let interval = Duration::from_millis(highwater_checkpoint::renewal_interval_ms(self.lease.as_millis() as u64));
-        let mut old = VecDeque::new();
-        for number in 1.. {
-            if stop.is_over.load(Ordering::Relaxed) {
-                return;
-            }
-            let written = self.renew(number, &mut old);
-            if !self.fence.is_valid()
-                && let Some(event) = self.look(written.err())
-            {
+    fn run(mut self, stop: &Stop) {
+        let interval = Duration::from_millis(renewal_interval_ms(self.lease.as_millis() as u64));
+        while !stop.is_over.load(Ordering::Relaxed) {
+            if let Some(event) = self.runtime.block_on(self.renewals.renew()) {
                 // The coordinator is gone when its attempt is over.
                 let _ = self.inputs.blocking_send(Input::Event(event));
                 return;
             }
             stop.parker.park(Some(interval));
-        }
-    }
-
-    fn renew(&self, number: u64, old: &mut VecDeque<ObjectPath>) -> Result<(), String> {
-        let path = paths::lease_renewal(&self.job, self.attempt, number);
-        let begun = self.fence.now();
-        // Also after a failure it may be there.
-        old.push_back(path.clone());
-        self.runtime.block_on(self.storage.create_if_absent(&path, Bytes::new())).map_err(|error| chain_of(&error))?;
-        self.fence.renewed(begun);
-        // Renewals are the attempt's own and nobody goes on from them: this needs no fence.
-        while old.len() > 1 {
-            let Some(oldest) = old.front() else { break };
-            match self.runtime.block_on(self.storage.delete(oldest)) {
-                Ok(()) => {}
-                Err(_) if old.len() < OLD_RENEWALS_MAX => break,
-                Err(_) => {}
-            }
-            old.pop_front();
-        }
-        Ok(())
-    }
-
-    /// The lease has run out: what the log says, if that is the end of the attempt.
-    fn look(&self, not_written: Option<String>) -> Option<Event> {
-        match self.runtime.block_on(self.fence.check()) {
-            Ok(()) => {
-                let cause = not_written.unwrap_or_else(|| "the renewal came too late".to_owned());
-                tracing::info!(target: "highwater::job", job = %self.job, cause, "the lease has run out, and nobody has taken over");
-                None
-            }
-            Err(FenceError::Fenced { sequence }) => Some(Event::Fenced { sequence }),
-            Err(FenceError::Unknown { lease_ms, cause }) => Some(Event::LeaseExpired { lease_ms, cause }),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use highwater_checkpoint::{LogView, Silence, paths};
-use highwater_state_api::ObjectPath;
+use highwater_checkpoint::{LogRecord, LogView, Silence, paths};
+use highwater_state_api::{CheckpointStorage, JobName, ObjectPath, StorageError};
 
 use crate::JobError;
 use crate::driver::Job;
@@ -12,14 +12,26 @@ use crate::job::Owner;
 use crate::restore::read_log;
 
 /// How many times a standby looks within one lease.
-const LOOKS_PER_LEASE: u32 = 6;
+const LOOKS_PER_LEASE: u64 = 6;
 
-/// Why a standby waits no longer.
-pub(crate) enum Waited {
+/// What a standby has seen of whoever holds the job. Waits for nothing and measures no time itself, so that a simulation can
+/// stand by too.
+pub struct StandbyWatch {
+    lease_ms: u64,
+    nonce: u64,
+    silence: Silence<(u64, Vec<ObjectPath>)>,
+    known: Option<(Vec<ObjectPath>, Standing)>,
+}
+
+/// What a look of a standby has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StandbyLook {
     /// Nobody holds the job: the log may be claimed, if its next record still has this number.
     Free(u64),
-    /// The owner of this process does not want the job any more.
-    Cancelled,
+    /// Somebody does, or may.
+    Held,
+    /// The storage did not tell, which is no sign that the holder is dead.
+    Failed(String),
 }
 
 /// The part of the log that matters here.
@@ -29,31 +41,95 @@ struct Standing {
     is_free: bool,
 }
 
+impl StandbyWatch {
+    /// Nothing was seen yet. `nonce` is in the claims of this process.
+    pub fn new(lease_ms: u64, nonce: u64) -> Self {
+        Self { lease_ms, nonce, silence: Silence::new(lease_ms), known: None }
+    }
+
+    /// Time between two looks.
+    pub fn interval_ms(&self) -> u64 {
+        (self.lease_ms / LOOKS_PER_LEASE).max(1)
+    }
+
+    /// Looks once. `now_ms` is a monotonic clock, `retain` how many checkpoints the job retains.
+    ///
+    /// # Errors
+    /// When the log cannot be understood. A storage that fails is no error.
+    pub async fn look(
+        &mut self,
+        storage: &dyn CheckpointStorage,
+        job: &JobName,
+        retain: usize,
+        now_ms: &(dyn Fn() -> u64 + Sync),
+    ) -> Result<StandbyLook, JobError> {
+        let begun_ms = now_ms();
+        let (log, leases) = match names(storage, job).await {
+            Ok(names) => names,
+            Err(error) => return Ok(StandbyLook::Failed(chain_of(&error))),
+        };
+        // Only when there are other records than before are they read.
+        let standing = match self.known.take() {
+            Some((known, standing)) if known == log => standing,
+            _ => match read_log(storage, job, &log).await {
+                Ok(Some(records)) => self.standing(records, retain)?,
+                // Records went away while they were read, which is a sign of life.
+                Ok(None) => return Ok(StandbyLook::Held),
+                Err(JobError::Storage(error)) if error.is_transient() => {
+                    return Ok(StandbyLook::Failed(chain_of(&error)));
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        let next_sequence = standing.next_sequence;
+        let is_free = standing.is_free || self.silence.seen(begun_ms, now_ms(), (next_sequence, leases));
+        self.known = Some((log, standing));
+        Ok(if is_free { StandbyLook::Free(next_sequence) } else { StandbyLook::Held })
+    }
+
+    fn standing(&self, records: Vec<(u64, LogRecord)>, retain: usize) -> Result<Standing, JobError> {
+        let view = LogView::replay(records, retain).map_err(|error| JobError::Log(error.into()))?;
+        let is_held = !view.is_finished() && view.claim().is_some_and(|claim| claim.nonce != self.nonce);
+        Ok(Standing { next_sequence: view.next_sequence(), is_free: !is_held })
+    }
+}
+
+/// The names of records and renewals.
+async fn names(
+    storage: &dyn CheckpointStorage,
+    job: &JobName,
+) -> Result<(Vec<ObjectPath>, Vec<ObjectPath>), StorageError> {
+    Ok((storage.list(&paths::log_folder(job)).await?, storage.list(&paths::lease_folder(job)).await?))
+}
+
+/// Why a standby waits no longer.
+pub(crate) enum Waited {
+    /// Nobody holds the job: the log may be claimed, if its next record still has this number.
+    Free(u64),
+    /// The owner of this process does not want the job any more.
+    Cancelled,
+}
+
 /// Waits until nobody holds the job. `nonce` is in the claims of this process.
 ///
 /// A storage that fails is a holder that cannot be seen, and not one that is dead.
 pub(crate) async fn wait(job: &Job, owner: &mut Owner, nonce: u64) -> Result<Waited, JobError> {
-    let lease = job.high_availability.lease;
-    let mut silence = Silence::new(lease.as_millis() as u64);
-    let mut known: Option<(Vec<ObjectPath>, Standing)> = None;
-    let mut is_announced = false;
-    let mut is_blind = false;
+    let lease_ms = job.high_availability.lease.as_millis() as u64;
+    let mut watch = StandbyWatch::new(lease_ms, nonce);
+    let interval = Duration::from_millis(watch.interval_ms());
+    let now_ms = || job.clock.now().monotonic_ms;
+    let (mut is_announced, mut is_blind) = (false, false);
     loop {
-        let begun_ms = job.clock.now().monotonic_ms;
-        match look(job, nonce, &mut known).await? {
-            Look::Saw { standing, leases } => {
-                let ended_ms = job.clock.now().monotonic_ms;
-                if standing.is_free || silence.seen(begun_ms, ended_ms, (standing.next_sequence, leases)) {
-                    return Ok(Waited::Free(standing.next_sequence));
-                }
+        match watch.look(&*job.storage, &job.name, job.checkpoints.retain, &now_ms).await? {
+            StandbyLook::Free(next_sequence) => return Ok(Waited::Free(next_sequence)),
+            StandbyLook::Held => {
                 if !is_announced {
-                    tracing::info!(target: "highwater::job", job = %job.name, lease_ms = lease.as_millis() as u64, "standing by");
+                    tracing::info!(target: "highwater::job", job = %job.name, lease_ms, "standing by");
                     is_announced = true;
                 }
                 is_blind = false;
             }
-            Look::Changing => {}
-            Look::Failed(cause) => {
+            StandbyLook::Failed(cause) => {
                 if !is_blind {
                     tracing::warn!(target: "highwater::job", job = %job.name, cause, "the standby cannot see the job log");
                 }
@@ -61,53 +137,8 @@ pub(crate) async fn wait(job: &Job, owner: &mut Owner, nonce: u64) -> Result<Wai
             }
         }
         tokio::select! {
-            () = tokio::time::sleep((lease / LOOKS_PER_LEASE).max(Duration::from_millis(1))) => {}
+            () = tokio::time::sleep(interval) => {}
             () = owner.cancel() => return Ok(Waited::Cancelled),
         }
     }
-}
-
-enum Look<'a> {
-    Saw {
-        standing: &'a Standing,
-        leases: Vec<ObjectPath>,
-    },
-    /// Records went away while they were read, which is a sign of life.
-    Changing,
-    Failed(String),
-}
-
-/// Looks at the names of records and renewals. Only when there are other records than before are they read.
-async fn look<'a>(
-    job: &Job,
-    nonce: u64,
-    known: &'a mut Option<(Vec<ObjectPath>, Standing)>,
-) -> Result<Look<'a>, JobError> {
-    let listed = async {
-        let log = job.storage.list(&paths::log_folder(&job.name)).await?;
-        Ok((log, job.storage.list(&paths::lease_folder(&job.name)).await?))
-    };
-    let (log, leases) = match listed.await {
-        Ok(listed) => listed,
-        Err(error) => return Ok(failed(&error)),
-    };
-    if known.as_ref().is_none_or(|(before, _)| *before != log) {
-        let records = match read_log(&*job.storage, &job.name, &log).await {
-            Ok(Some(records)) => records,
-            Ok(None) => return Ok(Look::Changing),
-            Err(JobError::Storage(error)) if error.is_transient() => return Ok(failed(&error)),
-            Err(error) => return Err(error),
-        };
-        let view = LogView::replay(records, job.checkpoints.retain).map_err(|error| JobError::Log(error.into()))?;
-        let is_held = !view.is_finished() && view.claim().is_some_and(|claim| claim.nonce != nonce);
-        *known = Some((log, Standing { next_sequence: view.next_sequence(), is_free: !is_held }));
-    }
-    Ok(match known {
-        Some((_, standing)) => Look::Saw { standing, leases },
-        None => Look::Changing,
-    })
-}
-
-fn failed<'a>(error: &highwater_state_api::StorageError) -> Look<'a> {
-    Look::Failed(chain_of(error))
 }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use crate::driver::{Input, Job};
 use crate::fence::{Fence, FenceSetup};
 use crate::job::Owner;
-use crate::lease_keeper::{LeaseKeeper, LeaseKeeping};
+use crate::lease_keeper::{LeaseKeeper, LeaseKeeping, Renewals};
 use crate::patience::StartPatience;
 use crate::prepare::{Preparation, Prepared, prepare_if};
 use crate::restore::{Begun, Claimant, ClaimedJob, Over, begin_attempt_if, remove_left_overs};
@@ -206,11 +206,13 @@ impl Starter {
 
     fn keep_lease(&self, claimed: &ClaimedJob, fence: &Fence, runtime: Handle) -> Result<LeaseKeeper, JobError> {
         LeaseKeeper::start(LeaseKeeping {
-            storage: self.job.storage.clone(),
-            job: self.job.name.clone(),
-            attempt: claimed.start.attempt,
+            renewals: Renewals::new(
+                self.job.storage.clone(),
+                self.job.name.clone(),
+                claimed.start.attempt,
+                fence.clone(),
+            ),
             lease: self.job.high_availability.lease,
-            fence: fence.clone(),
             runtime,
             inputs: self.inputs.clone(),
         })

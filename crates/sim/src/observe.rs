@@ -1,6 +1,6 @@
 //! Observation: after every step, what happened to storage, sink and snapshots is written down and judged.
 
-use highwater_checkpoint::LogRecord;
+use highwater_checkpoint::{LogRecord, paths};
 
 use crate::invariants::fencing::Actor;
 use crate::invariants::{Violation, barriers, commits, durable, fencing};
@@ -47,7 +47,10 @@ impl World {
             }
             StorageEvent::Deleted(path) => {
                 self.trace.write(self.now_ms, "storage", format_args!("{path} is deleted"));
-                fencing::check(self.strict_actor(), &format!("deletes {path}"))?;
+                // An old renewal is whose it is, and nobody else looks at it.
+                if paths::renewing_attempt(&self.job, &path).is_none() {
+                    fencing::check(self.strict_actor(), &format!("deletes {path}"))?;
+                }
                 durable::check_deleted(&self.completed, self.scenario.protocol.retain, &path)?;
             }
             StorageEvent::Failed(operation, when, path) => {
@@ -62,9 +65,9 @@ impl World {
         Ok(())
     }
 
-    /// Whoever acts, where it looks into the log before each effect.
+    /// Whoever acts, where it looks into the log before each effect, or where nobody claims the job during its lease.
     fn strict_actor(&self) -> Option<Actor> {
-        self.actor.filter(|_| self.scenario.lease_ms == 0)
+        self.actor.filter(|_| self.scenario.lease_ms == 0 || self.scenario.stands_by)
     }
 
     fn observe_sink(&mut self, event: &SinkEvent) -> Result<(), Violation> {

@@ -15,8 +15,8 @@ use highwater_runtime::graph::JobGraph;
 use highwater_runtime::operator::OperatorContext;
 use highwater_runtime::restore::ClaimedJob;
 use highwater_runtime::{
-    AsyncSnapshot, AttemptEnvironment, BuiltSubtask, Fence, JobError, Master, MasterEnd, Prepared, SharedStats,
-    SnapshotExecutor, Step, Subtask, TaskError, build_subtasks,
+    AsyncSnapshot, AttemptEnvironment, BuiltSubtask, Fence, JobError, Master, MasterEnd, Prepared, Renewals,
+    SharedStats, SnapshotExecutor, Step, Subtask, TaskError, build_subtasks,
 };
 use highwater_state_api::{Attempt, CheckpointId, JobName, KEY_HASH_ID, OperatorUid, SubtaskId};
 
@@ -46,6 +46,10 @@ pub(crate) struct Process {
     pub witness: Witness,
     /// Asked before effects.
     pub fence: Fence,
+    /// Renews the lease where others stand by; elsewhere while it is being renewed.
+    pub renewals: Option<Renewals>,
+    /// When it is renewed next.
+    pub renewal_at_ms: u64,
     /// How many checkpoints were asked for.
     pub requested: u64,
     /// How its checkpoints went.
@@ -153,6 +157,7 @@ impl Process {
         let (answers, reports) = (Vec::new(), Vec::new());
         let failures = Failures::new(scenario.protocol.tolerable_failures);
         let (requested, end) = (0, None);
+        let (renewals, renewal_at_ms) = (None, 0);
         Ok(Self {
             attempt,
             master,
@@ -162,6 +167,8 @@ impl Process {
             snapshots,
             witness,
             fence,
+            renewals,
+            renewal_at_ms,
             requested,
             stats,
             failures,

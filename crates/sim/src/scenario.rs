@@ -102,6 +102,8 @@ pub(crate) struct Scenario {
     pub pauses_max: u32,
     /// How long a lease is: 0 has the log read before each effect.
     pub lease_ms: u64,
+    /// Whether a process waits until whoever has the job is silent for a lease; then whoever has it renews its lease.
+    pub stands_by: bool,
     /// How likely each kind of step is.
     pub pace: Pace,
     /// In how many steps things go wrong; then the world is healed.
@@ -119,6 +121,7 @@ impl Scenario {
         let faults = if is_calm { FaultRates::default() } else { FaultRates::draw(dice) };
         let speed = |dice: &mut Dice| dice.pick(&[1, 3, 10, 10]);
         let interval_ms = dice.pick(&[2, 5, 10, 20]);
+        let lease_ms = dice.pick(&[0, 0, 20, 60]);
         Self {
             input,
             with_timestamps: dice.chance(400),
@@ -138,7 +141,8 @@ impl Scenario {
             faults,
             kills_max: dice.pick(&[1, 2, 3, 5]),
             pauses_max: dice.pick(&[1, 2, 3]),
-            lease_ms: dice.pick(&[0, 0, 20]),
+            lease_ms,
+            stands_by: lease_ms > 0 && dice.chance(750),
             pace: Pace {
                 subtask: speed(dice),
                 control: speed(dice),

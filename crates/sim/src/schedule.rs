@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use highwater_checkpoint::{
     Action, CheckpointFailureReason, CheckpointRequest, Discard, Event, LogRecord, RequestId, paths,
+    renewal_interval_ms,
 };
 use highwater_runtime::control::{Control, Report};
 use highwater_runtime::{Order, Step};
@@ -43,6 +44,8 @@ enum Choice {
     Answer(usize),
     /// Storage work goes on.
     Work(usize),
+    /// The lease is renewed.
+    Renewal,
     /// The start of an attempt goes on.
     Starting,
     /// The master's deadline has come.
@@ -76,6 +79,10 @@ impl World {
             Choice::Time => self.pass_time(choices.len() == 1),
             Choice::Work(index) => {
                 self.go_on_work(index);
+                Ok(())
+            }
+            Choice::Renewal => {
+                self.renew_lease();
                 Ok(())
             }
             Choice::Starting => self.go_on_starting(),
@@ -116,6 +123,9 @@ impl World {
         if process.master.next_deadline().is_some_and(|deadline| deadline <= self.now_ms) {
             choices.push((pace.report, Choice::Tick));
         }
+        if process.renewals.is_some() && process.renewal_at_ms <= self.now_ms {
+            choices.push((pace.storage, Choice::Renewal));
+        }
         if self.surroundings.sleepers.any() {
             choices.push((1, Choice::WakeSleepers));
         }
@@ -150,6 +160,9 @@ impl World {
         if nothing_else && self.process.is_some() && deadline.is_none() {
             return Err(progress::stuck());
         }
+        // To renew a lease is no progress.
+        let renewal = self.process.as_ref().filter(|process| process.renewals.is_some()).map(|it| it.renewal_at_ms);
+        let deadline = deadline.into_iter().chain(renewal).min();
         match deadline.filter(|deadline| *deadline > self.now_ms) {
             Some(deadline) if nothing_else || (!self.is_healed() && self.dice.chance(JUMPS)) => {
                 self.now_ms = deadline;
@@ -171,7 +184,20 @@ impl World {
             (Outcome::Answer(_), _) => {}
             (Outcome::Report(report), Some(process)) => process.reports.push(report),
             (Outcome::Report(report), None) => self.keep_late(report),
+            (Outcome::Renewed(renewals, event), Some(process)) => {
+                self.coverage.count("renewals");
+                process.answers.extend(event);
+                process.renewals = Some(renewals);
+            }
+            (Outcome::Renewed(..), None) => {}
         }
+    }
+
+    fn renew_lease(&mut self) {
+        let Some(process) = &mut self.process else { return };
+        let Some(renewals) = process.renewals.take() else { return };
+        process.renewal_at_ms = self.now_ms + renewal_interval_ms(self.scenario.lease_ms);
+        self.works.push(Work::renewal(process.attempt, renewals));
     }
 
     /// Who acts when the work goes on. It is as fenced as it was when it began.
@@ -244,7 +270,7 @@ impl World {
                 process.requested += 1;
                 process.master.on_event(now, Event::CheckpointRequested { id, request: CheckpointRequest::default() })
             }
-            Choice::Work(_) | Choice::Starting | Choice::WakeSleepers | Choice::Time => Vec::new(),
+            Choice::Work(_) | Choice::Renewal | Choice::Starting | Choice::WakeSleepers | Choice::Time => Vec::new(),
         }
     }
 

@@ -32,7 +32,11 @@ fn six_hundred_seeds_are_clean() {
     ] {
         assert!(coverage.of(what) > 50, "{what} hardly ever happened:\n{coverage}");
     }
-    for what in ["subtasks that have finished before the job", "restores: with finished tasks"] {
+    for what in [
+        "subtasks that have finished before the job",
+        "restores: with finished tasks",
+        "pauses: a standby has taken over",
+    ] {
         assert!(coverage.of(what) > 20, "{what} hardly ever happened:\n{coverage}");
     }
 }
@@ -114,8 +118,14 @@ fn a_fenced_attempt_that_deletes_is_caught() {
 }
 
 #[test]
+fn a_standby_that_does_not_wait_is_caught() {
+    is_caught(Planted::StandbyDoesNotWait, "I9");
+}
+
+#[test]
 fn a_ledger_that_forgets_what_has_failed_is_caught() {
-    is_caught(Planted::LedgerForgetsOnError, "commits follow checkpoints");
+    // What is missing shows in the next checkpoint, or at the end.
+    is_caught_by_one_of(Planted::LedgerForgetsOnError, &["I1", "commits follow checkpoints"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use highwater_checkpoint::{Action, Discard, Event, LogRecord};
 use highwater_runtime::control::Report;
-use highwater_runtime::{AsyncSnapshot, Fence, carry_out};
+use highwater_runtime::{AsyncSnapshot, Fence, Renewals, carry_out};
 use highwater_state_api::{Attempt, JobName};
 
 use crate::planted::Planted;
@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     Log,
     /// Something is deleted.
     Discard,
+    /// The lease is renewed.
+    Lease,
 }
 
 /// What storage work results in.
@@ -34,6 +36,8 @@ pub(crate) enum Outcome {
     Answer(Option<Event>),
     /// What is reported of a snapshot.
     Report(Report),
+    /// The lease was renewed; or the attempt hears that it has lost the job.
+    Renewed(Renewals, Option<Event>),
 }
 
 /// Storage work in flight.
@@ -65,6 +69,16 @@ impl Work {
         }
         let future = async move { Outcome::Answer(carry_out(&storage, &job, &fence, action).await) };
         Self { attempt: process.attempt, kind, name, begun_fenced: None, future: Box::pin(future) }
+    }
+
+    /// The lease of an attempt is renewed.
+    pub(crate) fn renewal(attempt: Attempt, mut renewals: Renewals) -> Self {
+        let future = async move {
+            let event = renewals.renew().await;
+            Outcome::Renewed(renewals, event)
+        };
+        let name = "renew the lease".to_owned();
+        Self { attempt, kind: Kind::Lease, name, begun_fenced: None, future: Box::pin(future) }
     }
 
     /// A snapshot is written.

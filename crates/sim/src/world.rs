@@ -3,17 +3,20 @@
 //! First things go wrong, as the seed says; then the world is healed, and the job has to finish.
 
 use std::collections::BTreeSet;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use highwater_checkpoint::{AttemptFailure, Event, Now};
 use highwater_runtime::control::Report;
 use highwater_runtime::graph::JobGraph;
 use highwater_runtime::restore::{Begun, Claimant, Over, RestoreOptions, begin_attempt, remove_left_overs};
-use highwater_runtime::{Fence, FenceSetup, JobError, MasterEnd, Order, Preparation, prepare};
+use highwater_runtime::{
+    Fence, FenceSetup, JobError, MasterEnd, Order, Preparation, Renewals, StandbyLook, StandbyWatch, prepare,
+};
 use highwater_state_api::{Attempt, CheckpointId, JobName, MaxParallelism, RowSettings, StateBackend};
 use highwater_state_kit::HeapStateBackend;
 
@@ -267,7 +270,7 @@ impl World {
                         self.keep_late(report);
                         break;
                     }
-                    Some(Outcome::Answer(_)) => break,
+                    Some(Outcome::Answer(_) | Outcome::Renewed(..)) => break,
                 }
             }
             self.observe()?;
@@ -329,19 +332,31 @@ impl World {
         let options = RestoreOptions { retain: self.scenario.protocol.retain, falls_back: false };
         let hash_seed = self.dice.next();
         // A process that has had the job goes on only with a job that is its own.
-        let claimant = match self.nonce {
-            Some(nonce) => Claimant { nonce, over: Over::Own },
-            None => Claimant { nonce: self.dice.next(), over: Over::Anyone },
+        let (nonce, is_own) = match self.nonce {
+            Some(nonce) => (nonce, true),
+            None => (self.dice.next(), false),
         };
-        let nonce = claimant.nonce;
+        let stands_by = self.scenario.stands_by && !is_own && self.planted != Some(Planted::StandbyDoesNotWait);
         let (clock, lease_ms) = (self.clock.clone(), self.scenario.lease_ms);
         let (now, planted) = (self.time(), self.planted);
         let future = async move {
             let targets = shared.targets(max_parallelism);
-            let mut claimed = match begin_attempt(&storage, &job, &targets, options, claimant).await? {
-                Begun::Finished => return Ok(Started::Finished),
-                Begun::Held { .. } => return Ok(Started::Held),
-                Begun::Claimed(claimed) => claimed,
+            let (mut claimed, begun_ms) = loop {
+                let over = match (is_own, stands_by) {
+                    (true, _) => Over::Own,
+                    (false, false) => Over::Anyone,
+                    (false, true) => {
+                        let free = stand_by(&storage, &job, options.retain, lease_ms, nonce, &clock).await?;
+                        Over::Unchanged(free)
+                    }
+                };
+                let begun_ms = clock.load(Ordering::Relaxed);
+                match begin_attempt(&storage, &job, &targets, options, Claimant { nonce, over }).await? {
+                    Begun::Finished => return Ok(Started::Finished),
+                    Begun::Held { .. } if stands_by => {}
+                    Begun::Held { .. } => return Ok(Started::Held),
+                    Begun::Claimed(claimed) => break (claimed, begun_ms),
+                }
             };
             if let Some(planted) = planted {
                 planted.forget(&mut claimed);
@@ -353,7 +368,7 @@ impl World {
                 lease_ms,
                 runtime: None,
             };
-            let fence = Fence::new(setup, &claimed.start, now_at(now.as_millis() as u64));
+            let fence = Fence::new(setup, &claimed.start, now_at(begun_ms));
             let left_overs = std::mem::take(&mut claimed.left_overs);
             remove_left_overs(&storage, &fence, left_overs).await?;
             let state_backend: Arc<dyn StateBackend> = Arc::new(HeapStateBackend::new());
@@ -419,7 +434,15 @@ impl World {
                 }
                 let Starting { graph, witness, .. } = starting;
                 let process = Process::new(&self.scenario, &self.job, &graph, *claim, witness, self.planted);
-                self.process = Some(process.map_err(progress::unexpected)?);
+                let mut process = process.map_err(progress::unexpected)?;
+                if self.scenario.stands_by {
+                    if self.paused.is_some() {
+                        self.coverage.count("pauses: a standby has taken over");
+                    }
+                    let (storage, fence) = (Arc::new(self.storage.clone()), process.fence.clone());
+                    process.renewals = Some(Renewals::new(storage, self.job.clone(), attempt, fence));
+                }
+                self.process = Some(process);
                 Ok(())
             }
             Err(error @ (JobError::Storage(_) | JobError::Coordinator(AttemptFailure::LeaseExpired { .. }))) => {
@@ -505,7 +528,8 @@ impl World {
         commits::check_finished(&input, &outside)?;
         exactly_once::check(&input, &outside)?;
         durable::check_retained(&self.storage, &self.completed, self.scenario.protocol.retain)?;
-        if !self.may_leave_behind && self.in_process_restarts == 0 {
+        // The last renewal of a lease is what the start below is to find.
+        if !self.may_leave_behind && !self.scenario.stands_by && self.in_process_restarts == 0 {
             self.coverage.count("runs without a reason to leave anything behind");
             discarded::check(&self.storage, &self.job, &self.completed, self.scenario.protocol.retain)?;
         }
@@ -528,4 +552,24 @@ impl World {
 
 fn now_at(now_ms: u64) -> Now {
     Now { monotonic_ms: now_ms, wall_clock_ms: 1_700_000_000_000 + now_ms }
+}
+
+/// Waits until whoever has the job has been silent for a lease; returns the number of the next record of the log.
+async fn stand_by(
+    storage: &SimStorage,
+    job: &JobName,
+    retain: usize,
+    lease_ms: u64,
+    nonce: u64,
+    clock: &AtomicU64,
+) -> Result<u64, JobError> {
+    let now_ms = || clock.load(Ordering::Relaxed);
+    let mut watch = StandbyWatch::new(lease_ms, nonce);
+    loop {
+        if let StandbyLook::Free(next_sequence) = watch.look(storage, job, retain, &now_ms).await? {
+            return Ok(next_sequence);
+        }
+        let next_look_ms = now_ms() + watch.interval_ms();
+        poll_fn(|_| if now_ms() < next_look_ms { Poll::Pending } else { Poll::Ready(()) }).await;
+    }
 }

@@ -46,6 +46,8 @@ pub enum Planted {
     FinishedSubtaskRestoredAsFresh,
     /// An attempt deletes what it wants to, whether another one has claimed the job or not.
     FencedAttemptDeletes,
+    /// A standby claims the job at once, whether whoever has it shows signs of life or not.
+    StandbyDoesNotWait,
     /// A transaction whose commit has failed is forgotten.
     LedgerForgetsOnError,
     /// An attempt begins with checkpoint 1, whatever came before it.
@@ -81,6 +83,7 @@ impl Planted {
             | Self::FinalCheckpointSkipped
             | Self::FinishedSubtaskRestoredAsFresh
             | Self::FencedAttemptDeletes
+            | Self::StandbyDoesNotWait
             | Self::LedgerForgetsOnError
             | Self::IdCounterRestarts => {}
         }
