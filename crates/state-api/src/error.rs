@@ -243,8 +243,9 @@ fn other_schema(state: &str, part: &str, existing: &Schema, requested: &Schema) 
         );
     }
     format!(
-        "state {state:?}: the {part} has schema {requested}, but the existing state was written with {existing}; schemas \
-         cannot change yet: keep the type, begin a new state under another name, or start anew with another name for the job"
+        "state {state:?}: the {part} has schema {requested}, but a state of this name is registered or was written with \
+         {existing}; schemas cannot change yet, and two states need two names: keep the type, begin a new state under \
+         another name, or start anew with another name for the job"
     )
 }
 

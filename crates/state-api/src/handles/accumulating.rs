@@ -62,7 +62,7 @@ macro_rules! accumulating_methods {
             &self,
             cx: &'c mut impl KeyCx,
         ) -> Result<(&'c mut AccumulatingColumn<$in, $out>, Access<'c>), AccessError> {
-            cx.keyed_state().access_by(self.slot, crate::error::handle_of::<Self>)
+            cx.keyed_state().access::<_, Self>(self.slot)
         }
     };
 }

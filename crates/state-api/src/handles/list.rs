@@ -28,7 +28,7 @@ impl<T: State> ListState<T> {
 
     /// Visits the elements in order.
     pub fn for_each(&self, cx: &mut impl KeyCx, visit: impl FnMut(&T)) -> Result<(), StateError> {
-        let (column, mut access) = cx.keyed_state().access::<ListColumn<T>>(self.slot)?;
+        let (column, mut access) = cx.keyed_state().access::<ListColumn<T>, Self>(self.slot)?;
         if let Some(list) = column.get(&mut access)? {
             list.iter().for_each(visit);
         }
@@ -37,31 +37,31 @@ impl<T: State> ListState<T> {
 
     /// Whether the list is empty.
     pub fn is_empty(&self, cx: &mut impl KeyCx) -> Result<bool, StateError> {
-        let (column, mut access) = cx.keyed_state().access::<ListColumn<T>>(self.slot)?;
+        let (column, mut access) = cx.keyed_state().access::<ListColumn<T>, Self>(self.slot)?;
         column.is_empty(&mut access)
     }
 
     /// Appends an element.
     pub fn add(&self, cx: &mut impl KeyCx, element: T) -> Result<(), StateError> {
-        let (column, mut access) = cx.keyed_state().access::<ListColumn<T>>(self.slot)?;
+        let (column, mut access) = cx.keyed_state().access::<ListColumn<T>, Self>(self.slot)?;
         column.add(&mut access, element)
     }
 
     /// Appends elements, all of them or, on an error, none. Without elements it does nothing.
     pub fn add_all(&self, cx: &mut impl KeyCx, elements: impl IntoIterator<Item = T>) -> Result<(), StateError> {
-        let (column, mut access) = cx.keyed_state().access::<ListColumn<T>>(self.slot)?;
+        let (column, mut access) = cx.keyed_state().access::<ListColumn<T>, Self>(self.slot)?;
         column.add_all(&mut access, elements.into_iter().collect())
     }
 
     /// Replaces the list. Without elements it is cleared.
     pub fn update(&self, cx: &mut impl KeyCx, elements: impl IntoIterator<Item = T>) -> Result<(), StateError> {
-        let (column, mut access) = cx.keyed_state().access::<ListColumn<T>>(self.slot)?;
+        let (column, mut access) = cx.keyed_state().access::<ListColumn<T>, Self>(self.slot)?;
         column.update(&mut access, elements.into_iter().collect())
     }
 
     /// Removes all elements.
     pub fn clear(&self, cx: &mut impl KeyCx) -> Result<(), StateError> {
-        let (column, mut access) = cx.keyed_state().access::<ListColumn<T>>(self.slot)?;
+        let (column, mut access) = cx.keyed_state().access::<ListColumn<T>, Self>(self.slot)?;
         column.clear(&mut access)
     }
 

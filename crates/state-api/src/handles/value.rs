@@ -22,13 +22,13 @@ pub struct ValueState<T> {
 impl<T: State> ValueState<T> {
     /// The value, if there is one; otherwise the default of the descriptor, if it has one. Zero, `false` and the empty string are values.
     pub fn value(&self, cx: &mut impl KeyCx) -> Result<Option<T>, StateError> {
-        let (column, mut access) = cx.keyed_state().access::<ValueColumn<T>>(self.slot)?;
+        let (column, mut access) = cx.keyed_state().access::<ValueColumn<T>, Self>(self.slot)?;
         column.get(&mut access).map(|value| value.cloned())
     }
 
     /// Sets the value.
     pub fn update(&self, cx: &mut impl KeyCx, value: T) -> Result<(), StateError> {
-        let (column, mut access) = cx.keyed_state().access::<ValueColumn<T>>(self.slot)?;
+        let (column, mut access) = cx.keyed_state().access::<ValueColumn<T>, Self>(self.slot)?;
         column.set(&mut access, value)
     }
 
@@ -36,13 +36,13 @@ impl<T: State> ValueState<T> {
     ///
     /// Cheaper than [`ValueState::value`] and [`ValueState::update`]: nothing is cloned and the value is found once.
     pub fn modify<R>(&self, cx: &mut impl KeyCx, change: impl FnOnce(&mut Option<T>) -> R) -> Result<R, StateError> {
-        let (column, mut access) = cx.keyed_state().access::<ValueColumn<T>>(self.slot)?;
+        let (column, mut access) = cx.keyed_state().access::<ValueColumn<T>, Self>(self.slot)?;
         column.modify(&mut access, change)
     }
 
     /// Removes the value.
     pub fn clear(&self, cx: &mut impl KeyCx) -> Result<(), StateError> {
-        let (column, mut access) = cx.keyed_state().access::<ValueColumn<T>>(self.slot)?;
+        let (column, mut access) = cx.keyed_state().access::<ValueColumn<T>, Self>(self.slot)?;
         column.clear(&mut access)
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use super::KeyedState;
-use crate::rows::column::{Column, MapColumn};
+use crate::error::handle_of;
+use crate::rows::column::MapColumn;
 use crate::rows::{Behind, NO_ROW, RowSpace, TypedRows, key_rows};
 use crate::{Key, KeyHash, KeyHasher, MapState, Prefix, Slot, State, StateError, TableId};
 
@@ -87,7 +88,7 @@ impl KeyedState {
         mut visit: impl FnMut(&K, KeyHash, &UK, &UV),
     ) -> Result<(), StateError> {
         let slot = state.slot();
-        self.check(slot, MapColumn::<UK, UV>::handle)?;
+        self.check(slot, handle_of::<MapState<UK, UV>>)?;
         if slot.space != RowSpace::KEYS {
             return Err(self.other_namespace_type::<()>(slot));
         }
@@ -97,7 +98,7 @@ impl KeyedState {
         let name = table.meta.name.clone();
         let column = table
             .typed_column::<MapColumn<UK, UV>>()
-            .ok_or_else(|| StateError::ForeignHandle { handle: MapColumn::<UK, UV>::handle() })?;
+            .ok_or_else(|| StateError::ForeignHandle { handle: handle_of::<MapState<UK, UV>>() })?;
         if self.is_cache {
             let mut behind = Behind {
                 backend: &mut self.backend,

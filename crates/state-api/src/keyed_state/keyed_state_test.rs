@@ -234,6 +234,7 @@ fn a_name_is_one_state_of_one_type() {
         assert!(matches!(error, StateError::OtherType { state } if state == "amount"));
         let error = store(&mut state).get_state(&ValueStateDescriptor::<i64>::new("amount")).unwrap_err();
         assert!(matches!(error, StateError::OtherSchema { part: "value", .. }), "{error}");
+        assert!(error.to_string().contains("two states need two names"), "{error}");
         let error = store(&mut state).get_map_state(&MapStateDescriptor::<u8, Cents>::new("amount")).unwrap_err();
         let kinds = (StateKind::Value, StateKind::Map);
         assert!(matches!(error, StateError::OtherKind { existing, requested, .. } if (existing, requested) == kinds));

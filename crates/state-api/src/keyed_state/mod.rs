@@ -12,6 +12,7 @@ pub use key_listeners::KeyListenerId;
 use key_listeners::KeyListeners;
 pub use namespaced::NamespacedStore;
 
+use crate::error::handle_of;
 use crate::rows::column::{Access, Column};
 use crate::rows::{AccessError, Behind, Keys, NO_ROW, OwnedGroups, RowSpace, TypedRows, byte_tables, key_rows};
 use crate::{
@@ -304,29 +305,19 @@ impl KeyedState {
         }
     }
 
-    /// The column behind a slot, and how to reach the current key in it.
+    /// The column behind the slot of a handle of type `H`, and how to reach the current key in it.
     #[inline]
-    pub(crate) fn access<C: Column>(&mut self, slot: Slot) -> Result<(&mut C, Access<'_>), AccessError> {
-        self.access_by(slot, C::handle)
-    }
-
-    /// The same for a column that handles of several types share: `handle` says which it is.
-    #[inline]
-    pub(crate) fn access_by<C: Column>(
-        &mut self,
-        slot: Slot,
-        handle: fn() -> String,
-    ) -> Result<(&mut C, Access<'_>), AccessError> {
+    pub(crate) fn access<C: Column, H>(&mut self, slot: Slot) -> Result<(&mut C, Access<'_>), AccessError> {
         if slot.instance != self.instance {
-            return Err(self.no_access(slot, handle));
+            return Err(self.no_access(slot, handle_of::<H>));
         }
         let row = self.current_row(slot.space);
         if row == NO_ROW {
-            return Err(self.no_access(slot, handle));
+            return Err(self.no_access(slot, handle_of::<H>));
         }
         let TypedRows { keys, namespaces, tables, .. } = &mut self.rows;
         let Some(column) = tables.get_mut(usize::from(slot.column)).and_then(|table| table.typed_column()) else {
-            return Err(StateError::ForeignHandle { handle: handle() }.into());
+            return Err(StateError::ForeignHandle { handle: handle_of::<H>() }.into());
         };
         let namespaces = slot.space.index().map(|index| &mut namespaces[index]);
         let behind = Behind { backend: &mut self.backend, keys, namespaces, table: TableId(slot.column) };

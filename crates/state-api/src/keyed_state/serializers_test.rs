@@ -1,5 +1,7 @@
 //! Types whose serialisation loses something, cannot be read, or panics: what is refused when, and what no snapshot has.
 
+use std::cell::Cell;
+
 use serde::{Deserialize, Serialize};
 
 use super::KeyedState;
@@ -97,6 +99,111 @@ fn map_keys_that_are_written_as_the_same_bytes_make_no_snapshot() {
             select(&mut restored, &1u32).unwrap();
             assert_eq!(map.entries(&mut restored).unwrap().len(), 2_000);
         }
+    }
+}
+
+/// Counts how often it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+struct Counted(u32);
+
+thread_local! {
+    static WRITES: Cell<u32> = const { Cell::new(0) };
+}
+
+impl Serialize for Counted {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        WRITES.set(WRITES.get() + 1);
+        self.0.serialize(serializer)
+    }
+}
+
+#[test]
+fn a_map_key_that_a_cache_knows_is_not_checked_again() {
+    for held in EVERY_WAY.into_iter().filter(|held| *held != Held::Heap) {
+        let mut state = open::<u32>(held, all());
+        let map = store(&mut state).get_map_state(&MapStateDescriptor::<Counted, u32>::new("map")).unwrap();
+        select(&mut state, &1u32).unwrap();
+        WRITES.set(0);
+        map.put_all(&mut state, [(Counted(1), 1)]).unwrap();
+        assert_ne!(WRITES.take(), 0, "{held:?}");
+        map.put_all(&mut state, [(Counted(1), 2)]).unwrap();
+        map.put(&mut state, Counted(1), 3).unwrap();
+        assert_eq!(WRITES.take(), 0, "{held:?}");
+    }
+}
+
+/// On the heap nothing else writes.
+#[test]
+fn after_the_first_1_024_the_next_is_not_checked_in_whatever_calls_they_came() {
+    let mut state = open::<u32>(Held::Heap, all());
+    let value = store(&mut state).get_state(&ValueStateDescriptor::<Counted>::new("value")).unwrap();
+    let list = store(&mut state).get_list_state(&ListStateDescriptor::<Counted>::new("list")).unwrap();
+    let map = store(&mut state).get_map_state(&MapStateDescriptor::<u32, Counted>::new("map")).unwrap();
+    let map_keys = store(&mut state).get_map_state(&MapStateDescriptor::<Counted, u32>::new("map keys")).unwrap();
+    select(&mut state, &1u32).unwrap();
+    for number in 0..1_024 {
+        WRITES.set(0);
+        value.update(&mut state, Counted(number)).unwrap();
+        assert_ne!(WRITES.take(), 0, "value {number}");
+        list.add(&mut state, Counted(number)).unwrap();
+        assert_ne!(WRITES.take(), 0, "element {number}");
+        map.put(&mut state, number, Counted(number)).unwrap();
+        assert_ne!(WRITES.take(), 0, "value {number} of the map");
+        map_keys.put(&mut state, Counted(number), number).unwrap();
+        assert_ne!(WRITES.take(), 0, "map key {number}");
+    }
+    value.update(&mut state, Counted(1)).unwrap();
+    value.modify(&mut state, |value| *value = Some(Counted(2))).unwrap();
+    list.add_all(&mut state, [Counted(1), Counted(2)]).unwrap();
+    map.put(&mut state, 2_000, Counted(1)).unwrap();
+    map_keys.put_all(&mut state, [(Counted(2_000), 1)]).unwrap();
+    assert_eq!(WRITES.take(), 0);
+}
+
+#[test]
+fn of_later_changes_in_place_one_in_4_096_is_checked() {
+    let mut state = open::<u32>(Held::Heap, all());
+    let value = store(&mut state).get_state(&ValueStateDescriptor::<Counted>::new("value")).unwrap();
+    select(&mut state, &1u32).unwrap();
+    let mut checked = Vec::new();
+    for number in 0..6_000 {
+        WRITES.set(0);
+        value.modify(&mut state, |value| *value = Some(Counted(number))).unwrap();
+        if WRITES.take() > 0 {
+            checked.push(number);
+        }
+    }
+    assert_eq!(checked, Vec::from_iter((0..1_024).chain([1_023 + 4_096])));
+}
+
+/// Equals itself when it is read, but is written in another way each time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "(u32, u32)")]
+struct Restless(u32);
+
+impl From<(u32, u32)> for Restless {
+    fn from((id, _): (u32, u32)) -> Self {
+        Self(id)
+    }
+}
+
+impl Serialize for Restless {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        WRITES.set(WRITES.get() + 1);
+        (self.0, WRITES.get()).serialize(serializer)
+    }
+}
+
+#[test]
+fn a_map_key_that_is_written_in_two_ways_is_refused() {
+    for held in EVERY_WAY {
+        let mut state = open::<u32>(held, all());
+        let map = store(&mut state).get_map_state(&MapStateDescriptor::<Restless, u32>::new("map")).unwrap();
+        select(&mut state, &1u32).unwrap();
+        let error = map.put(&mut state, Restless(1), 1).unwrap_err();
+        assert!(matches!(&error, StateError::NotRoundTrip { state, .. } if state == "map"), "{error}");
+        assert!(error.to_string().contains("equal values must write equal bytes"), "{error}");
+        assert!(map.is_empty(&mut state).unwrap(), "{held:?}");
     }
 }
 
@@ -241,13 +348,13 @@ fn a_call_that_is_refused_does_not_count() {
     assert!(list.is_empty(&mut state).unwrap() && map.is_empty(&mut state).unwrap());
 }
 
-/// Panics when it is written on another thread than that of the test, as a snapshot is.
+/// Panics when it is written on another thread than that of the test, as a snapshot is; 0 does not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 struct PanicsInSnapshots(u32);
 
 impl Serialize for PanicsInSnapshots {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        assert!(std::thread::current().name() != Some("snapshot"), "boom");
+        assert!(self.0 == 0 || std::thread::current().name() != Some("snapshot"), "boom");
         self.0.serialize(serializer)
     }
 }
@@ -269,6 +376,20 @@ fn a_serializer_that_panics_in_a_snapshot_is_an_error_that_names_the_state() {
     let error = written_elsewhere(state.freeze(&request()).unwrap()).unwrap_err();
     let expected = "a snapshot could not be written: a serializer of state \"grumpy\" panicked: boom";
     assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn a_serializer_that_panics_is_blamed_after_entries_that_were_visited_too() {
+    for values in [[0, 1], [1, 0]] {
+        let mut state = open::<u32>(Held::Heap, all());
+        let grumpy = MapStateDescriptor::<u32, PanicsInSnapshots>::new("grumpy").opaque_value_schema("panics", 1);
+        let grumpy = store(&mut state).get_map_state(&grumpy).unwrap();
+        select(&mut state, &1u32).unwrap();
+        grumpy.put_all(&mut state, (0..).zip(values.map(PanicsInSnapshots))).unwrap();
+        let error = written_elsewhere(state.freeze(&request()).unwrap()).unwrap_err();
+        let expected = "a snapshot could not be written: a serializer of state \"grumpy\" panicked: boom";
+        assert_eq!(error.to_string(), expected);
+    }
 }
 
 #[test]

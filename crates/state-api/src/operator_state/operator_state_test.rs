@@ -218,7 +218,7 @@ fn a_state_that_cannot_be_read_is_an_error_that_names_it() {
 
     let mut restored = written.reopen();
     let error = store(&mut restored).get_list_state(&ListStateDescriptor::<String>::new("numbers")).unwrap_err();
-    let expected = "state \"numbers\": the element has schema str, but the existing state was written with u64; ";
+    let expected = "state \"numbers\": the element has schema str, but a state of this name is registered or was written with u64; ";
     assert!(error.to_string().starts_with(expected), "{error}");
     for (part, error) in [
         ("map key", store(&mut restored).get_broadcast_state(&MapStateDescriptor::<u8, String>::new("rules")).err()),

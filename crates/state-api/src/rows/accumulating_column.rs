@@ -88,10 +88,6 @@ impl<In: 'static, Acc: State, Out: 'static> Accumulators<In, Out> for TypedAccum
 
 #[deny(clippy::missing_trait_methods)]
 impl<In: 'static, Acc: State, Out: 'static> Column for TypedAccumulators<In, Acc, Out> {
-    fn handle() -> String {
-        crate::error::handle_of::<crate::AggregatingState<In, Out>>()
-    }
-
     fn load(&mut self, row: u32, map_key: &[u8], value: &[u8]) -> Result<(), StateError> {
         self.values.load(row, map_key, value)
     }
@@ -166,10 +162,6 @@ impl<In: 'static, Acc: State, Out: 'static> Column for TypedAccumulators<In, Acc
 
 #[deny(clippy::missing_trait_methods)]
 impl<In: 'static, Out: 'static> Column for AccumulatingColumn<In, Out> {
-    fn handle() -> String {
-        crate::error::handle_of::<crate::AggregatingState<In, Out>>()
-    }
-
     fn load(&mut self, row: u32, map_key: &[u8], value: &[u8]) -> Result<(), StateError> {
         self.inner.load(row, map_key, value)
     }

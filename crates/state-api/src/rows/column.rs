@@ -12,11 +12,6 @@ use crate::StateError;
 
 /// One registered state, whatever its type.
 pub trait Column: Any + Send {
-    /// What the handles on states of this type are called in messages.
-    fn handle() -> String
-    where
-        Self: Sized;
-
     /// Gives the column the seed of its hash tables, before anything else.
     fn set_hash_seed(&mut self, _seed: u64) {}
 

@@ -279,10 +279,6 @@ impl<T: State> ListColumn<T> {
 }
 
 impl<T: State> Column for ListColumn<T> {
-    fn handle() -> String {
-        crate::error::handle_of::<crate::ListState<T>>()
-    }
-
     fn load(&mut self, row: u32, map_key: &[u8], value: &[u8]) -> Result<(), StateError> {
         let position = restored_position(&self.name, map_key)?;
         let chunk = read_chunk(&self.name, &*self.serializer, value)?;

@@ -327,10 +327,6 @@ impl<UK: Key, UV: State> MapColumn<UK, UV> {
 }
 
 impl<UK: Key, UV: State> Column for MapColumn<UK, UV> {
-    fn handle() -> String {
-        crate::error::handle_of::<crate::MapState<UK, UV>>()
-    }
-
     fn set_hash_seed(&mut self, seed: u64) {
         self.entries = MapEntries::new(seed);
     }

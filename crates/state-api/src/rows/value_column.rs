@@ -130,10 +130,6 @@ impl<T: State> ValueColumn<T> {
 }
 
 impl<T: State> Column for ValueColumn<T> {
-    fn handle() -> String {
-        crate::error::handle_of::<crate::ValueState<T>>()
-    }
-
     fn load(&mut self, row: u32, map_key: &[u8], value: &[u8]) -> Result<(), StateError> {
         if !map_key.is_empty() || !self.is_empty_at(row) {
             let what = if map_key.is_empty() { "a key has two values" } else { "a value has a map key" };
