@@ -1,6 +1,7 @@
 //! The keyed state of one operator subtask: typed rows before a backend, and the key that is current.
 
 mod all_keys;
+mod clear;
 mod key_listeners;
 mod namespaced;
 mod restore;
