@@ -53,6 +53,7 @@ pub mod restore;
 mod retrying_storage;
 mod shell;
 mod snapshot;
+mod sort;
 mod split_gate;
 mod standby;
 mod start;
