@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::{Bound, RangeBounds};
 
 use highwater_state_api::CheckpointId;
-use highwater_stream_api::{BoxedError, Boundedness, Collector, PollContext, Polled, Source, SourceReader, Timestamp};
+use highwater_stream_api::{Boundedness, BoxedError, Collector, PollContext, Polled, Source, SourceReader, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::SplitQueue;

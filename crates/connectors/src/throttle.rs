@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use highwater_state_api::CheckpointId;
-use highwater_stream_api::{BoxedError, Boundedness, Collector, PollContext, Polled, Source, SourceReader};
+use highwater_stream_api::{Boundedness, BoxedError, Collector, PollContext, Polled, Source, SourceReader};
 
 /// A reader takes what is due in this time at once: fewer wake-ups, and still an even flow.
 const BEAT: Duration = Duration::from_millis(10);

@@ -23,7 +23,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use highwater_stream_api::{BoxedError, Boundedness, Data, Source};
+use highwater_stream_api::{Boundedness, BoxedError, Data, Source};
 
 pub use error::{FileSourceError, RowPlace};
 pub use reader::FileSourceReader;

@@ -17,11 +17,11 @@ use spill::{Spill, SpilledRun};
 
 /// What a sort may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SortSettings {
+pub(crate) struct SortSettings {
     /// How many bytes of memory, at least 64 KiB. A record that is larger is held alone.
-    pub memory_bytes: usize,
+    pub(crate) memory_bytes: usize,
     /// Where temporary files are made: in one of these folders, or else where the system has them.
-    pub directories: Vec<PathBuf>,
+    pub(crate) directories: Vec<PathBuf>,
 }
 
 /// Takes records in any order.
@@ -95,7 +95,6 @@ impl ExternalSorter {
     pub(crate) fn finish(mut self) -> io::Result<SortedRecords> {
         let from = if self.spill.is_none() {
             self.run.sort();
-            self.run.rewind();
             From::Memory(self.run)
         } else {
             if !self.run.is_empty() {

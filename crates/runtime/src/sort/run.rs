@@ -42,10 +42,7 @@ impl Run {
         let Self { bytes, places, .. } = self;
         let key = |place: &Place| &bytes[place.start..place.start + place.key_length];
         places.sort_unstable_by(|one, other| {
-            one.hash
-                .cmp(&other.hash)
-                .then_with(|| key(one).cmp(key(other)))
-                .then_with(|| one.start.cmp(&other.start))
+            one.hash.cmp(&other.hash).then_with(|| key(one).cmp(key(other))).then_with(|| one.start.cmp(&other.start))
         });
     }
 
@@ -58,11 +55,7 @@ impl Run {
         self.places.iter().map(|place| self.parts(*place))
     }
 
-    /// The next one begins with the first record.
-    pub(super) fn rewind(&mut self) {
-        self.taken = 0;
-    }
-
+    /// Takes the records one by one.
     pub(super) fn next(&mut self) -> Option<RecordParts<'_>> {
         let place = *self.places.get(self.taken)?;
         self.taken += 1;

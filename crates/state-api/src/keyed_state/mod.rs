@@ -140,6 +140,15 @@ impl KeyedState {
         Ok(())
     }
 
+    /// The key of the i-th record of the resolved batch, without making it current.
+    ///
+    /// Fails as [`KeyedState::select`] does, and when keys have another type.
+    pub fn resolved_key<K: Key>(&self, index: usize) -> Result<&K, StateError> {
+        let not_in_batch = StateError::NotInBatch { index, length: self.batch.len() };
+        let row = *self.batch.get(index).ok_or(not_in_batch)?;
+        key_rows::key(&*self.rows.keys.column, row)?.ok_or(StateError::NoKey)
+    }
+
     #[inline]
     fn make_current(&mut self, row: u32) {
         if self.is_watched {
