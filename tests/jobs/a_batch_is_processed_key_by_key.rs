@@ -340,7 +340,7 @@ fn job_in_files(directory: &Path, pace: Option<Pace>, faults: Faults) -> StreamE
 }
 
 /// The record of the log that makes the final checkpoint count: the first one is the claim.
-const FINAL_RECORD: &str = "00000000000000000001";
+const FINAL_RECORD: &str = "00000000000000000002";
 
 /// The process that is killed: comes to the instant that the name of its directory says, tells so, and waits for its end.
 fn wait_to_be_killed(directory: &Path) {
@@ -353,25 +353,23 @@ fn wait_to_be_killed(directory: &Path) {
     };
     let instant = directory.file_name().unwrap().to_string_lossy().into_owned();
     let final_record = |operation| When::next(operation).named(FINAL_RECORD);
-    let pace = match &*instant {
+    match &*instant {
         "while-it-reads" => {
             let handle = job_in_files(directory, Some(Pace::up_to(NUMBERS / 2)), faults).execute_async().unwrap();
             wait_until("half of the input is read", || handle.status().records_read == NUMBERS / 2);
-            wait_for_the_end()
+            return wait_for_the_end();
         }
         "before-the-record" => {
             faults.arm(final_record(Operation::CreateIfAbsent), Fault::Delay(Arc::new(wait_for_the_end)));
-            None
         }
         // It is there, and the process does not know.
         "behind-the-record" => {
             faults.arm(final_record(Operation::CreateIfAbsent), Fault::FailAfter);
             faults.arm(final_record(Operation::Read), Fault::Delay(Arc::new(wait_for_the_end)));
-            None
         }
         other => panic!("{other}"),
-    };
-    let _ = job_in_files(directory, pace, faults).execute();
+    }
+    let _ = job_in_files(directory, None, faults).execute();
 }
 
 /// Contract: U354.
@@ -388,8 +386,16 @@ fn killed_at_any_instant_it_is_exact_when_it_is_started_again() {
         killed_process::kill_when(name, &directory, instant, || directory.join("here").exists());
         assert_eq!(committed_lines(&directory.join("out")), [""; 0], "visible before the end, killed {instant}");
 
-        let result = job_in_files(&directory, None, Faults::default()).execute().unwrap();
         let has_ended = instant == "behind-the-record";
+        let mut log: Vec<_> = fs::read_dir(directory.join("checkpoints/killed/log")).unwrap().collect();
+        log.retain(|entry| !entry.as_ref().unwrap().file_name().to_string_lossy().starts_with('.'));
+        assert_eq!(log.len(), if has_ended { 2 } else { 1 }, "{instant}: {log:?}");
+        let folders = fs::read_dir(directory.join("checkpoints/killed")).unwrap();
+        let checkpoints =
+            folders.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("chk-1-"));
+        assert_eq!(checkpoints.count(), if instant == "while-it-reads" { 0 } else { 1 }, "{instant}");
+
+        let result = job_in_files(&directory, None, Faults::default()).execute().unwrap();
         assert_eq!(result.status.restored_from.is_some(), has_ended, "{instant}");
         assert_eq!(result.status.records_read, if has_ended { 0 } else { NUMBERS }, "{instant}");
         let expected: Vec<String> = (0..10).map(|key| format!("{key}: {}", NUMBERS / 10)).collect();

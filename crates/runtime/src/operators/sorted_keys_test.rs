@@ -119,7 +119,11 @@ fn replay(operator: &mut Watched, records_max: usize) -> Vec<Seen> {
     loop {
         let ran = operator.advance(Timestamp::MAX, &limits).unwrap();
         let came_out = output(operator);
-        assert!(came_out.len() <= records_max.saturating_mul(2), "{} records in a step of {records_max}", came_out.len());
+        assert!(
+            came_out.len() <= records_max.saturating_mul(2),
+            "{} records in a step of {records_max}",
+            came_out.len()
+        );
         seen.extend(came_out);
         if ran == Ran::Done {
             return seen;
