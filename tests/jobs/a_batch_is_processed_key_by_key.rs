@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
-use highwater::runtime::{CheckpointFailureReason, NotEndedError, SchedulerError};
+use highwater::runtime::{CheckpointFailureReason, NotEndedError, SchedulerError, TaskError};
 use highwater::state::{CheckpointStorage, KeyCx};
 use highwater::{FileSystemCheckpointStorage, MemoryStateBackend};
 use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
@@ -52,6 +52,29 @@ fn the_counts_are_those_of_a_stream() {
             assert_eq!(run(RuntimeExecutionMode::Batch), run(RuntimeExecutionMode::Streaming));
         }
     }
+}
+
+#[test]
+fn what_does_not_fit_into_memory_goes_where_temporary_files_are_to_be_and_leaves_nothing_there() {
+    let run = |folders: &str| {
+        let env = batch("spilled", storage());
+        let settings = [("execution.sorted-inputs.memory", "64 kb"), ("io.tmp.dirs", folders)];
+        env.set_parallelism(2).configure(Configuration::from(settings));
+        let records = CollectedRecords::default();
+        count(&env, 20_000, None, &records, |_| Ok(()));
+        env.execute().map(|_| assert_counted(&records, 20_000))
+    };
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path().to_str().unwrap()).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+
+    let missing = folder.path().join("missing");
+    let error = run(missing.to_str().unwrap()).unwrap_err();
+    let JobError::Task { source: TaskError::SortedInput { operator, .. }, .. } = error.cause() else {
+        panic!("{error:?}");
+    };
+    assert_eq!(operator, "counter");
+    assert!(text(&error).contains(missing.to_str().unwrap()), "{error:?}");
 }
 
 /// Counts, looks how many keys have state, and tells the end of each key.

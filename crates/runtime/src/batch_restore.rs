@@ -9,7 +9,8 @@ use crate::JobError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "operator {operator} had not come to the end of its input: in batch mode input is read from its beginning, and the job \
-     goes on from no checkpoint but the one that was taken when all input had ended"
+     goes on from no checkpoint but the one that was taken when all input had ended; run it as a stream to go on from here \
+     (`execution.runtime-mode: STREAMING`)"
 )]
 pub struct NotEndedError {
     /// An operator that had not.
