@@ -85,5 +85,7 @@ fn a_folder_that_is_not_there_is_an_error_and_only_once_it_is_needed() {
     let mut sorter = ExternalSorter::new(SortSettings { memory_bytes: 64 * 1024, directories }, 1);
     sorter.push(1, b"key", b"payload").unwrap();
     let pushed = (0..100_000).try_for_each(|_| sorter.push(1, b"key", b"payload"));
-    assert_eq!(pushed.unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    let error = pushed.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+    assert!(error.to_string().contains("/nonexistent/highwater"), "{error}");
 }

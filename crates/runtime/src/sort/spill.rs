@@ -37,7 +37,9 @@ impl Spill {
     /// An empty file in `directory`, or else where the system has its temporary files.
     pub(super) fn create(directory: Option<&Path>) -> io::Result<Self> {
         let file = match directory {
-            Some(directory) => tempfile::tempfile_in(directory)?,
+            Some(directory) => tempfile::tempfile_in(directory).map_err(|error| {
+                io::Error::new(error.kind(), format!("no temporary file in {}: {error}", directory.display()))
+            })?,
             None => tempfile::tempfile()?,
         };
         Ok(Self { file, length: 0 })
