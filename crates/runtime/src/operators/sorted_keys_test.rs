@@ -78,11 +78,8 @@ const KEYS: u64 = 7;
 
 type Watched = SortedKeysOperator<u64, ByValue<fn(&u64) -> u64, u64>, Watching>;
 
-fn opened_on(state_backend: Arc<dyn StateBackend>, memory_bytes: usize) -> Watched {
-    let key: fn(&u64) -> u64 = |number| number % KEYS;
-    let keyed = KeyedProcessOperator::new(ByValue::new(key), Watching::default());
-    let mut operator = SortedKeysOperator::new(keyed, SortSettings { memory_bytes, directories: Vec::new() });
-    let context = OperatorContext {
+fn context(state_backend: Arc<dyn StateBackend>) -> OperatorContext {
+    OperatorContext {
         job: JobName::new("job").unwrap(),
         attempt: Attempt(1),
         uid: OperatorUid::new("watching").unwrap(),
@@ -95,8 +92,14 @@ fn opened_on(state_backend: Arc<dyn StateBackend>, memory_bytes: usize) -> Watch
         fence: Default::default(),
         restored_checkpoint: None,
         restored: None,
-    };
-    operator.open(context).unwrap();
+    }
+}
+
+fn opened_on(state_backend: Arc<dyn StateBackend>, memory_bytes: usize) -> Watched {
+    let key: fn(&u64) -> u64 = |number| number % KEYS;
+    let keyed = KeyedProcessOperator::new(ByValue::new(key), Watching::default());
+    let mut operator = SortedKeysOperator::new(keyed, SortSettings { memory_bytes, directories: Vec::new() });
+    operator.open(context(state_backend)).unwrap();
     operator
 }
 
@@ -195,4 +198,36 @@ fn a_record_after_the_last_watermark_is_an_error() {
     let error = operator.accept(batch([1])).unwrap_err();
     assert_eq!(error.operator(), Some("watching"));
     assert!(matches!(error, TaskError::SortedInput { .. }));
+}
+
+/// A record of which a part is not always written.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+struct Partial {
+    key: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<u8>,
+    last: u8,
+}
+
+struct Nothing;
+
+impl KeyedProcessFunction<u64, Partial> for Nothing {
+    type Out = ();
+
+    fn process(&mut self, _: Partial, _: &mut KeyedContext<'_, u64>, _: &mut Collector<()>) -> Result<(), BoxedError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_record_that_is_not_read_as_it_was_written_is_refused() {
+    let key: fn(&Partial) -> u64 = |record| record.key;
+    let keyed = KeyedProcessOperator::new(ByValue::<_, u64>::new(key), Nothing);
+    let settings = SortSettings { memory_bytes: 1 << 20, directories: Vec::new() };
+    let mut operator = SortedKeysOperator::new(keyed, settings);
+    operator.open(context(Arc::new(HeapStateBackend::new()))).unwrap();
+    let batch = |note| Box::new(Batch::new(vec![Partial { key: 1, note, last: 0 }], vec![Timestamp::NONE]));
+    operator.accept(batch(Some(3))).unwrap();
+    let error = crate::error::chain_of(&operator.accept(batch(None)).unwrap_err());
+    assert!(error.contains("skip_serializing_if"), "{error}");
 }
