@@ -147,7 +147,7 @@ pub mod prelude {
     pub use highwater_connectors::{CollectSink, FileSink, FileSource, SequenceSource, Throttled};
     pub use highwater_runtime::{
         DataStream, ExponentialDelay, JobError, JobHandle, JobMonitor, JobOutcome, JobResult, JobStatus, KeyedStream,
-        RestartStrategy, StreamExecutionEnvironment,
+        RestartStrategy, RuntimeExecutionMode, StreamExecutionEnvironment,
     };
     pub use highwater_state_api::{
         AggregateFunction, AggregatingState, AggregatingStateDescriptor, BroadcastState, CheckpointId,

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod a_backend_is_chosen_by_name;
+mod a_batch_is_processed_key_by_key;
 mod a_cancelled_job_goes_on_at_another_parallelism;
 mod a_cancelled_restore_ends_soon;
 mod a_changed_job_gives_nothing_to_the_wrong_operator;

@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use highwater::prelude::*;
 use highwater::state::CheckpointId;
-use highwater::stream::{BoxedError, PollContext, Polled, SourceReader};
+use highwater::stream::{Boundedness, BoxedError, PollContext, Polled, SourceReader};
 
 /// So few in a poll that all readers get some of what is granted.
 const POLL_RECORDS_MAX: u64 = 10;
@@ -85,6 +85,10 @@ impl<S: Source> Source for Paced<S> {
     type Split = S::Split;
     type Enumerator = S::Enumerator;
     type Reader = PacedReader<S::Reader>;
+
+    fn boundedness(&self) -> Boundedness {
+        self.source.boundedness()
+    }
 
     fn create_enumerator(&self) -> Result<S::Enumerator, BoxedError> {
         self.source.create_enumerator()

@@ -22,7 +22,7 @@ pub enum CheckpointFailureReason {
     /// A periodic checkpoint was asked for while a subtask does not run (other requests wait until it does), or any while
     /// one has ended and checkpoints after the end of tasks are turned off.
     NotAllRequiredTasksRunning,
-    /// A savepoint of a job that has blocking exchanges.
+    /// A checkpoint or a savepoint of a job in batch mode, which exchanges whole results.
     BlockingOutputExist,
     /// The storage could not make the place for the checkpoint ready.
     IoException,
@@ -109,7 +109,7 @@ const MEANINGS: [Meaning; 26] = {
         row(TooManyCheckpointRequests, "TOO_MANY_CHECKPOINT_REQUESTS", PREFLIGHT, FREE, "too many requests for checkpoints wait"),
         row(MinimumTimeBetweenCheckpoints, "MINIMUM_TIME_BETWEEN_CHECKPOINTS", PREFLIGHT, FREE, "the minimum pause between checkpoints is not over"),
         row(NotAllRequiredTasksRunning, "NOT_ALL_REQUIRED_TASKS_RUNNING", PREFLIGHT, FREE, "not every task that has to take part is running"),
-        later("savepoints", row(BlockingOutputExist, "BLOCKING_OUTPUT_EXIST", PREFLIGHT, FREE, "the job has blocking exchanges")),
+        row(BlockingOutputExist, "BLOCKING_OUTPUT_EXIST", PREFLIGHT, FREE, "the job has blocking exchanges"),
         row(IoException, "IO_EXCEPTION", PREFLIGHT, COUNTS, "the storage failed while the checkpoint was begun"),
         row(DeclinedTaskNotReady, "CHECKPOINT_DECLINED_TASK_NOT_READY", PENDING, FREE, "a subtask was not ready"),
         row(DeclinedTaskClosing, "CHECKPOINT_DECLINED_TASK_CLOSING", PENDING, FREE, "a subtask was about to end"),

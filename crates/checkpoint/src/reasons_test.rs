@@ -16,7 +16,7 @@ struct Story {
 }
 
 /// The reasons that the coordinator never hears of.
-const OF_SENDERS: [CheckpointFailureReason; 1] = [UnknownTaskCheckpointNotificationFailure];
+const OF_SENDERS: [CheckpointFailureReason; 2] = [BlockingOutputExist, UnknownTaskCheckpointNotificationFailure];
 
 fn story(reason: CheckpointFailureReason, plot: &'static str, script: &str) -> Story {
     // One failure is tolerated, so that the second one in a row shows whether the reason counts.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::{Bound, RangeBounds};
 
 use highwater_state_api::CheckpointId;
-use highwater_stream_api::{BoxedError, Collector, PollContext, Polled, Source, SourceReader, Timestamp};
+use highwater_stream_api::{Boundedness, BoxedError, Collector, PollContext, Polled, Source, SourceReader, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::SplitQueue;
@@ -86,6 +86,10 @@ impl Source for SequenceSource {
     type Split = SequenceSplit;
     type Enumerator = SplitQueue<SequenceSplit>;
     type Reader = SequenceReader;
+
+    fn boundedness(&self) -> Boundedness {
+        Boundedness::Bounded
+    }
 
     fn create_enumerator(&self) -> Result<Self::Enumerator, BoxedError> {
         Ok(SplitQueue::new(self.split()))

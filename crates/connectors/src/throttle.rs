@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use highwater_state_api::CheckpointId;
-use highwater_stream_api::{BoxedError, Collector, PollContext, Polled, Source, SourceReader};
+use highwater_stream_api::{Boundedness, BoxedError, Collector, PollContext, Polled, Source, SourceReader};
 
 /// A reader takes what is due in this time at once: fewer wake-ups, and still an even flow.
 const BEAT: Duration = Duration::from_millis(10);
@@ -44,6 +44,10 @@ impl<S: Source> Source for Throttled<S> {
     type Split = S::Split;
     type Enumerator = S::Enumerator;
     type Reader = ThrottledReader<S::Reader>;
+
+    fn boundedness(&self) -> Boundedness {
+        self.source.boundedness()
+    }
 
     fn create_enumerator(&self) -> Result<S::Enumerator, BoxedError> {
         self.start_attempt();

@@ -1,5 +1,6 @@
 //! How checkpoints of a job are taken: what was set, what the configuration asks for, or the defaults.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use highwater_checkpoint::CheckpointingMode;
@@ -26,6 +27,28 @@ pub(crate) struct CheckpointSettings {
     pub(crate) retain: Option<usize>,
     pub(crate) externalized_retention: Option<ExternalizedCheckpointRetention>,
     pub(crate) fall_back: Option<bool>,
+}
+
+impl CheckpointSettings {
+    /// What is set, by the keys of its options.
+    pub(crate) fn by_code(&self) -> Vec<(&'static str, String)> {
+        let mut by_code = Vec::new();
+        let mut add = |key, value: Option<String>| by_code.extend(value.map(|value| (key, value)));
+        add(INTERVAL.key(), self.interval.map(|interval| format!("{interval:?}")));
+        add(INTERVAL_DURING_BACKLOG.key(), self.interval_during_backlog.map(|interval| format!("{interval:?}")));
+        add(PAUSE_SOURCES.key(), self.pause_sources.map(|pauses| pauses.to_string()));
+        add(MODE.key(), self.mode.map(|mode| Mode(mode).to_string()));
+        add(TIMEOUT.key(), self.timeout.map(|timeout| format!("{timeout:?}")));
+        add(MIN_PAUSE.key(), self.min_pause.map(|pause| format!("{pause:?}")));
+        add(MAX_CONCURRENT.key(), self.max_concurrent.map(|number| number.to_string()));
+        let tolerable = self.tolerable_failures.or(self.fail_on_errors.map(|fails| if fails { 0 } else { u32::MAX }));
+        add(TOLERABLE_FAILURES.key(), tolerable.map(|number| number.to_string()));
+        add(AFTER_TASKS_FINISH.key(), self.after_tasks_finish.map(|enabled| enabled.to_string()));
+        add(RETAINED.key(), self.retain.map(|number| number.to_string()));
+        add(EXTERNALIZED_RETENTION.key(), self.externalized_retention.map(|retention| retention.to_string()));
+        add(FALL_BACK.key(), self.fall_back.map(|falls_back| falls_back.to_string()));
+        by_code
+    }
 }
 
 /// The numbers that a job runs with. Flink's `CheckpointConfig`.
@@ -69,6 +92,11 @@ impl CheckpointConfig {
 pub(crate) fn choose(config: &JobConfig) -> Result<CheckpointConfig, JobError> {
     let mut notices = ConfigNotices::default();
     let configuration = config.layered_configuration();
+    if config.is_batch() {
+        let chosen = choose_for_batch(&config.checkpoints, &configuration, &mut notices);
+        options::log_notices(&config.name, &notices);
+        return Ok(chosen?);
+    }
     let chosen = choose_with(&config.checkpoints, &configuration, &mut notices);
     options::log_notices(&config.name, &notices);
     let chosen = chosen?;
@@ -77,6 +105,26 @@ pub(crate) fn choose(config: &JobConfig) -> Result<CheckpointConfig, JobError> {
         tracing::debug!(target: "highwater::job", job = config.name, remark, "checkpoints");
     }
     Ok(chosen)
+}
+
+/// In batch mode there is the final checkpoint alone, and it is taken with the defaults. One notice names what is set.
+pub(crate) fn choose_for_batch(
+    set: &CheckpointSettings,
+    configuration: &Configuration,
+    notices: &mut ConfigNotices,
+) -> Result<CheckpointConfig, ConfigError> {
+    let by_code = set.by_code().into_iter().map(|(key, _)| key);
+    let options = describe();
+    let keys =
+        options.iter().flat_map(|option| std::iter::once(option.key).chain(option.deprecated_keys.iter().copied()));
+    let configured = keys.filter(|key| configuration.effective_text(key).is_some());
+    let ignored: BTreeSet<&str> = by_code.chain(configured).collect();
+    if !ignored.is_empty() {
+        let setting = ignored.into_iter().collect::<Vec<_>>().join(", ");
+        let reason = "in batch mode no checkpoints are taken but the last one, when all input has ended".to_owned();
+        notices.add(ConfigNotice::NoEffect { setting, reason });
+    }
+    choose_with(&CheckpointSettings::default(), &Configuration::new(), notices)
 }
 
 pub(crate) fn choose_with(

@@ -11,6 +11,9 @@ use tokio::sync::{mpsc, oneshot};
 /// How much may be asked of a job that is not listening, because it is between two attempts.
 const ASKED_MAX: usize = 1_000;
 
+/// Why no checkpoint is taken.
+const IN_BATCH_MODE: &str = "in batch mode no checkpoints are taken but the last one, when all input has ended";
+
 /// What the owner of a job asks of its coordinator.
 #[derive(Debug)]
 pub(crate) enum Ask {
@@ -28,6 +31,7 @@ pub(crate) type Answer = oneshot::Sender<Result<CheckpointId, CheckpointFailure>
 pub struct CheckpointCoordinator {
     asks: mpsc::Sender<Ask>,
     has_interval: bool,
+    is_batch: bool,
 }
 
 /// Periodic checkpoints cannot be started or stopped.
@@ -47,13 +51,14 @@ pub enum SchedulerError {
 
 impl CheckpointCoordinator {
     /// The handle, and where the job hears what is asked of it.
-    pub(crate) fn new(has_interval: bool) -> (Self, mpsc::Receiver<Ask>) {
+    pub(crate) fn new(has_interval: bool, is_batch: bool) -> (Self, mpsc::Receiver<Ask>) {
         let (asks, receiver) = mpsc::channel(ASKED_MAX);
-        (Self { asks, has_interval }, receiver)
+        (Self { asks, has_interval, is_batch }, receiver)
     }
 
     /// Asks for a checkpoint now: when every subtask runs and no more checkpoints are pending than may be. Each call is
-    /// a checkpoint of its own, but for those that wait when the input ends: all of them get the last one.
+    /// a checkpoint of its own, but for those that wait when the input ends: all of them get the last one. In batch mode it
+    /// is refused ([`CheckpointFailureReason::BlockingOutputExist`]).
     pub fn trigger_checkpoint(&self) -> PendingCheckpoint {
         self.trigger(CheckpointRequest::default())
     }
@@ -61,6 +66,12 @@ impl CheckpointCoordinator {
     /// Asks for a checkpoint of this kind.
     pub fn trigger(&self, request: CheckpointRequest) -> PendingCheckpoint {
         let (answer, receiver) = oneshot::channel();
+        if self.is_batch {
+            // The receiver is right here.
+            let _ =
+                answer.send(Err(CheckpointFailure::new(CheckpointFailureReason::BlockingOutputExist, IN_BATCH_MODE)));
+            return PendingCheckpoint { receiver };
+        }
         match self.asks.try_send(Ask::Checkpoint(request, answer)) {
             // Of a job that has ended the receiver has lost its sender, and says so.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
@@ -130,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_a_job_that_does_not_listen_is_asked_for_has_a_bound() {
-        let (coordinator, _asks) = CheckpointCoordinator::new(true);
+        let (coordinator, _asks) = CheckpointCoordinator::new(true, false);
         let waiting: Vec<_> = (0..ASKED_MAX).map(|_| coordinator.trigger_checkpoint()).collect();
         let failure = coordinator.trigger_checkpoint().wait().unwrap_err();
         assert_eq!(failure.reason, CheckpointFailureReason::TooManyCheckpointRequests);
@@ -141,7 +152,7 @@ mod tests {
     /// Contract: J213, J214.
     #[test]
     fn everything_asked_of_a_job_that_has_ended_fails() {
-        let (coordinator, asks) = CheckpointCoordinator::new(true);
+        let (coordinator, asks) = CheckpointCoordinator::new(true, false);
         let before = coordinator.trigger_checkpoint();
         drop(asks);
         for pending in [before, coordinator.trigger_checkpoint()] {
@@ -154,7 +165,7 @@ mod tests {
     /// Contract: J214.
     #[test]
     fn without_an_interval_there_is_nothing_to_start() {
-        let (coordinator, _asks) = CheckpointCoordinator::new(false);
+        let (coordinator, _asks) = CheckpointCoordinator::new(false, false);
         assert_eq!(coordinator.start_checkpoint_scheduler(), Err(SchedulerError::NoInterval));
         assert_eq!(coordinator.stop_checkpoint_scheduler(), Ok(()));
     }

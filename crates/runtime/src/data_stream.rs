@@ -154,9 +154,8 @@ impl<T: Data, S: KeySelector<T>> KeyedStream<T, S> {
         F: KeyedProcessFunction<S::Key, T>,
     {
         let selector = self.selector.clone();
-        let kind = NodeKind::with_state("process", move || {
-            Box::new(KeyedProcessOperator::<T, S, F>::new(selector.clone(), function()))
-        });
+        let kind =
+            NodeKind::keyed("process", move || KeyedProcessOperator::<T, S, F>::new(selector.clone(), function()));
         let input = Input::hash::<T, S>(self.node, self.selector.clone());
         let node = self.plan.borrow_mut().add(Node::new(kind, Some(input)));
         DataStream::new(self.plan.clone(), node)

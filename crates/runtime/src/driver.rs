@@ -109,7 +109,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         .map_err(|error| JobError::Threads(error.to_string()))?;
     let (send_result, result) = oneshot::channel();
     let (cancelled, receive_cancelled) = watch::channel(false);
-    let (coordinator, asks) = CheckpointCoordinator::new(job.checkpoints.interval.is_some());
+    let (coordinator, asks) = CheckpointCoordinator::new(job.checkpoints.interval.is_some(), job.config.is_batch());
     let mut owner = Owner { cancelled: receive_cancelled, asks };
     // The runtime lives on a thread of its own, so that a job can be started from asynchronous code too.
     threads::spawn(format!("{}-coordinator", job.name), move || {

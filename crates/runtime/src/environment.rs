@@ -14,7 +14,7 @@ use crate::graph::JobGraph;
 use crate::job::{JobHandle, JobResult};
 use crate::master_hooks::MasterHookError;
 use crate::plan::{Node, NodeKind, Plan};
-use crate::{ExternalizedCheckpointRetention, JobError, driver};
+use crate::{ExternalizedCheckpointRetention, JobError, RuntimeExecutionMode, driver};
 
 /// Describes a job and starts it. The name is the one under which the job resumes.
 ///
@@ -195,6 +195,18 @@ impl StreamExecutionEnvironment {
         self
     }
 
+    /// Whether the input is processed as a stream or as a batch. Counts before `execution.runtime-mode` of the configuration.
+    /// Default: as a stream. Flink's `setRuntimeMode`.
+    ///
+    /// As a batch, every source has to be bounded ([`Source::boundedness`]). Functions on keyed streams get one key after
+    /// the other, all its records and then its timers, and the state of a key is dropped when it has passed. No checkpoints
+    /// are taken, and their settings do not count: what sinks write becomes visible at the end of the job, and a job that
+    /// fails before begins anew, if it has a restart strategy.
+    pub fn set_runtime_mode(&self, mode: RuntimeExecutionMode) -> &Self {
+        self.plan.borrow_mut().config.runtime_mode = Some(mode);
+        self
+    }
+
     /// Number of subtasks of each task. Default: 1. May differ from start to start.
     pub fn set_parallelism(&self, parallelism: u32) -> &Self {
         self.plan.borrow_mut().config.parallelism = parallelism;
@@ -226,9 +238,10 @@ impl StreamExecutionEnvironment {
     /// default), and what the options mean together.
     ///
     /// # Errors
-    /// When a setting of checkpoints is out of its bounds.
+    /// When a setting of checkpoints is out of its bounds, and when a source cannot be run in batch mode.
     pub fn explain_configuration(&self) -> Result<String, JobError> {
-        crate::explain::explain(&self.plan.borrow().config)
+        let plan = self.plan.borrow();
+        crate::explain::explain(&plan.config, plan.is_batch()?)
     }
 
     /// The job as it was described, for whoever runs its subtasks otherwise than on the threads of this process.

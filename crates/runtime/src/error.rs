@@ -62,6 +62,15 @@ pub enum TaskError {
     /// Records in flight could not be encoded or decoded.
     #[error("records in flight: {0}")]
     InFlight(String),
+    /// The input of an operator in batch mode could not be sorted by key.
+    #[error("the input of operator {operator:?} could not be sorted")]
+    SortedInput {
+        /// The operator's uid.
+        operator: String,
+        /// The cause: the temporary file, or a record that cannot be written or read.
+        #[source]
+        source: BoxedError,
+    },
     /// A batch holds records of another type than its consumer takes.
     #[error("a batch does not hold records of type {expected}")]
     OtherRecordType {
@@ -108,16 +117,17 @@ impl TaskError {
             Self::User { source, .. } => source.downcast_ref().is_some_and(is_mistake),
             Self::Commit { source, .. } => !matches!(**source, CommitError::Retryable(_)),
             Self::OtherRecordType { .. } | Self::Fenced { .. } => true,
-            Self::InFlight(_) | Self::Panic { .. } => false,
+            Self::InFlight(_) | Self::SortedInput { .. } | Self::Panic { .. } => false,
         }
     }
 
     /// The uid of the operator that failed, if it is known which it was.
     pub fn operator(&self) -> Option<&str> {
         match self {
-            Self::User { operator, .. } | Self::State { operator, .. } | Self::Commit { operator, .. } => {
-                Some(operator)
-            }
+            Self::User { operator, .. }
+            | Self::State { operator, .. }
+            | Self::Commit { operator, .. }
+            | Self::SortedInput { operator, .. } => Some(operator),
             Self::Panic { during, .. } => during.as_ref().map(|call| call.operator.as_str()),
             Self::InFlight(_) | Self::OtherRecordType { .. } | Self::Fenced { .. } => None,
         }
@@ -185,6 +195,15 @@ pub enum JobError {
     /// The job was described in a way that cannot run. A mistake in the program; nothing was started.
     #[error("the job cannot run: {0}")]
     Invalid(String),
+    /// The job is to be run in batch mode, and the input of a source does not end. Nothing was started.
+    #[error(
+        "the job cannot run in batch mode: source {operator:?} is unbounded, or does not say that it is not \
+         (`Source::boundedness`); `execution.runtime-mode: AUTOMATIC` would run it as a stream"
+    )]
+    UnboundedSource {
+        /// The uid of the source.
+        operator: String,
+    },
     /// There is a mistake in the configuration. Nothing was started.
     #[error("the configuration cannot be used")]
     Configuration(#[from] ConfigError),

@@ -5,17 +5,23 @@ use std::fmt::Write;
 use highwater_state_api::{ConfigNotices, Configuration, OptionDescription};
 
 use crate::checkpoint_config;
-use crate::options::checkpointing::*;
+use crate::options::execution::RUNTIME_MODE;
 use crate::options::high_availability::*;
 use crate::plan::JobConfig;
 use crate::{JobError, options};
 
 /// One line an option, then what the options mean together and what should be written otherwise.
-pub(crate) fn explain(config: &JobConfig) -> Result<String, JobError> {
+pub(crate) fn explain(config: &JobConfig, is_batch: bool) -> Result<String, JobError> {
     let configuration = config.layered_configuration();
     let mut notices = ConfigNotices::default();
-    let checkpoints = checkpoint_config::choose_with(&config.checkpoints, &configuration, &mut notices)?;
-    checkpoint_config::check_together(&checkpoints)?;
+    let remarks = if is_batch {
+        checkpoint_config::choose_for_batch(&config.checkpoints, &configuration, &mut notices)?;
+        vec![BATCH.to_owned()]
+    } else {
+        let checkpoints = checkpoint_config::choose_with(&config.checkpoints, &configuration, &mut notices)?;
+        checkpoint_config::check_together(&checkpoints)?;
+        checkpoint_config::remarks(&checkpoints)
+    };
     options::later::check(&configuration)?;
     options::later::notice(&configuration, &mut notices);
     let by_code = set_by_code(config);
@@ -41,7 +47,7 @@ pub(crate) fn explain(config: &JobConfig) -> Result<String, JobError> {
     if config.restart.is_some() {
         text.push_str("The restart strategy was set by code: `restart-strategy.*` does not count.\n");
     }
-    for remark in checkpoint_config::remarks(&checkpoints) {
+    for remark in remarks {
         let _ = writeln!(text, "Note: {remark}.");
     }
     for notice in notices.iter() {
@@ -63,26 +69,17 @@ fn configured(option: &OptionDescription, config: &JobConfig) -> Option<(String,
 }
 
 fn set_by_code(config: &JobConfig) -> Vec<(&'static str, String)> {
-    let set = &config.checkpoints;
-    let mut by_code = Vec::new();
+    let mut by_code = config.checkpoints.by_code();
     let mut add = |key, value: Option<String>| by_code.extend(value.map(|value| (key, value)));
-    add(INTERVAL.key(), set.interval.map(|interval| format!("{interval:?}")));
-    add(INTERVAL_DURING_BACKLOG.key(), set.interval_during_backlog.map(|interval| format!("{interval:?}")));
-    add(PAUSE_SOURCES.key(), set.pause_sources.map(|pauses| pauses.to_string()));
-    add(MODE.key(), set.mode.map(|mode| Mode(mode).to_string()));
-    add(TIMEOUT.key(), set.timeout.map(|timeout| format!("{timeout:?}")));
-    add(MIN_PAUSE.key(), set.min_pause.map(|pause| format!("{pause:?}")));
-    add(MAX_CONCURRENT.key(), set.max_concurrent.map(|number| number.to_string()));
-    let tolerable = set.tolerable_failures.or(set.fail_on_errors.map(|fails| if fails { 0 } else { u32::MAX }));
-    add(TOLERABLE_FAILURES.key(), tolerable.map(|number| number.to_string()));
-    add(AFTER_TASKS_FINISH.key(), set.after_tasks_finish.map(|enabled| enabled.to_string()));
-    add(RETAINED.key(), set.retain.map(|number| number.to_string()));
-    add(EXTERNALIZED_RETENTION.key(), set.externalized_retention.map(|retention| retention.to_string()));
-    add(FALL_BACK.key(), set.fall_back.map(|falls_back| falls_back.to_string()));
+    add(RUNTIME_MODE.key(), config.runtime_mode.map(|mode| mode.to_string()));
     add(STANDBY.key(), config.high_availability.standby.map(|standby| standby.to_string()));
     add(LEASE_DURATION.key(), config.high_availability.lease.map(|lease| format!("{lease:?}")));
     by_code
 }
+
+/// What is to be said of batch mode.
+const BATCH: &str = "the job is run in batch mode: keyed functions get one key after the other, what comes out becomes visible \
+                     at the end, and after a failure the job begins anew, if it has a restart strategy";
 
 #[cfg(test)]
 mod tests {

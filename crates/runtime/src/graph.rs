@@ -9,7 +9,7 @@ use highwater_checkpoint::{OperatorPlan, OperatorTarget, TaskPlan};
 use highwater_state_api::{
     BincodeSerializer, BoxedError, MaxParallelism, OperatorStateMeta, OperatorUid, READER_SPLITS, Serializer, State,
 };
-use highwater_stream_api::{Sink, SinkStart, Source, SplitAssignment, SplitEnumerator};
+use highwater_stream_api::{Boundedness, Sink, SinkStart, Source, SplitAssignment, SplitEnumerator};
 
 use crate::channel::{BatchDecoder, ChannelSender};
 use crate::operator::Operator;
@@ -149,6 +149,9 @@ impl JobGraph {
 
 /// A source of any type.
 pub trait AnySource: Send + Sync {
+    /// See [`Source::boundedness`].
+    fn boundedness(&self) -> Boundedness;
+
     /// The enumerator of a job that starts from nothing.
     fn create_enumerator(&self) -> Result<Box<dyn AnyEnumerator>, BoxedError>;
 
@@ -176,6 +179,10 @@ pub struct ErasedSource<S>(pub Arc<S>);
 struct ErasedEnumerator<E>(E);
 
 impl<S: Source> AnySource for ErasedSource<S> {
+    fn boundedness(&self) -> Boundedness {
+        self.0.boundedness()
+    }
+
     fn create_enumerator(&self) -> Result<Box<dyn AnyEnumerator>, BoxedError> {
         Ok(Box::new(ErasedEnumerator(self.0.create_enumerator()?)))
     }

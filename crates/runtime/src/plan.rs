@@ -8,7 +8,7 @@ use highwater_state_api::{
     BoxedError, CheckpointStorage, Configuration, JobName, MaxParallelism, OperatorUid, StateBackend,
     StateBackendRegistry,
 };
-use highwater_stream_api::{Data, KeySelector, Sink, Source};
+use highwater_stream_api::{Boundedness, Data, KeySelector, KeyedProcessFunction, Sink, Source};
 
 use crate::JobError;
 use crate::batch::decode;
@@ -21,8 +21,10 @@ use crate::graph::{
 use crate::high_availability::HighAvailabilitySettings;
 use crate::master_hooks::MasterHooks;
 use crate::operator::Operator;
-use crate::operators::{SinkOperator, SourceOperator};
+use crate::operators::{KeyedProcessOperator, SinkOperator, SortedKeysOperator, SourceOperator};
 use crate::output::{HashOutput, RoundRobinOutput};
+use crate::runtime_mode::{self, Execution, RuntimeExecutionMode};
+use crate::sort::SortSettings;
 
 /// How many rows are cached before byte tables when nothing else is set.
 const DEFAULT_CACHED_ROWS_MAX: usize = 1 << 16;
@@ -44,12 +46,19 @@ pub(crate) struct JobConfig {
     pub(crate) high_availability: HighAvailabilitySettings,
     pub(crate) hooks: MasterHooks,
     pub(crate) restart: Option<RestartStrategy>,
+    /// What was set by code; of a job that was built, what it comes down to.
+    pub(crate) runtime_mode: Option<RuntimeExecutionMode>,
     pub(crate) parallelism: u32,
     pub(crate) max_parallelism: Option<u32>,
     pub(crate) cached_rows_max: usize,
 }
 
 impl JobConfig {
+    /// Whether the job is run in batch mode. Of a job that was built.
+    pub(crate) fn is_batch(&self) -> bool {
+        self.runtime_mode == Some(RuntimeExecutionMode::Batch)
+    }
+
     /// The configuration of the job, and behind it that of the cluster.
     pub(crate) fn layered_configuration(&self) -> Configuration {
         self.configuration.clone().with_fallback(self.cluster_configuration.clone())
@@ -77,9 +86,14 @@ pub(crate) struct NodeKind {
     /// State is found by the uid, so that it has to be given where the default is not unique.
     uid: UidRule,
     factory: OperatorFactory,
+    /// Makes it for batch mode, if it is another one there.
+    sorted: Option<SortedOperatorFactory>,
     source: Option<Arc<dyn AnySource>>,
     sink: Option<Arc<dyn AnySink>>,
 }
+
+/// Makes the factory of an operator that sorts its input.
+type SortedOperatorFactory = Box<dyn Fn(&SortSettings) -> OperatorFactory>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum UidRule {
@@ -113,14 +127,14 @@ impl NodeKind {
             let reader = source.create_reader(subtask)?;
             Ok(Box::new(SourceOperator::new(reader)) as Box<dyn Operator>)
         });
-        Self { name: "source", uid: UidRule::Alone, factory, source: Some(erased), sink: None }
+        Self { name: "source", uid: UidRule::Alone, factory, sorted: None, source: Some(erased), sink: None }
     }
 
     pub(crate) fn sink<S: Sink>(sink: Arc<S>) -> Self {
         let erased: Arc<dyn AnySink> = sink.clone();
         let factory: OperatorFactory =
             Arc::new(move |_| Ok(Box::new(SinkOperator::new(sink.clone())) as Box<dyn Operator>));
-        Self { name: "sink", uid: UidRule::Alone, factory, source: None, sink: Some(erased) }
+        Self { name: "sink", uid: UidRule::Alone, factory, sorted: None, source: None, sink: Some(erased) }
     }
 
     pub(crate) fn operator(name: &'static str, make: impl Fn() -> Box<dyn Operator> + Send + Sync + 'static) -> Self {
@@ -133,7 +147,34 @@ impl NodeKind {
 
     fn with(name: &'static str, uid: UidRule, make: impl Fn() -> Box<dyn Operator> + Send + Sync + 'static) -> Self {
         let factory: OperatorFactory = Arc::new(move |_| Ok::<_, BoxedError>(make()));
-        Self { name, uid, factory, source: None, sink: None }
+        Self { name, uid, factory, sorted: None, source: None, sink: None }
+    }
+
+    /// A function on a keyed stream.
+    pub(crate) fn keyed<In, S, F>(
+        name: &'static str,
+        make: impl Fn() -> KeyedProcessOperator<In, S, F> + Clone + Send + Sync + 'static,
+    ) -> Self
+    where
+        In: Data,
+        S: KeySelector<In>,
+        F: KeyedProcessFunction<S::Key, In>,
+    {
+        let make_keyed = make.clone();
+        let sorted = move |settings: &SortSettings| -> OperatorFactory {
+            let (make, settings) = (make.clone(), settings.clone());
+            Arc::new(move |_| {
+                Ok::<_, BoxedError>(Box::new(SortedKeysOperator::new(make(), settings.clone())) as Box<dyn Operator>)
+            })
+        };
+        Self { sorted: Some(Box::new(sorted)), ..Self::with_state(name, move || Box::new(make_keyed())) }
+    }
+
+    fn factory(&self, execution: &Execution) -> OperatorFactory {
+        match (execution, &self.sorted) {
+            (Execution::Batch(settings), Some(sorted)) => sorted(settings),
+            _ => self.factory.clone(),
+        }
     }
 }
 
@@ -181,6 +222,7 @@ impl Plan {
             high_availability: HighAvailabilitySettings::default(),
             hooks: MasterHooks::default(),
             restart: None,
+            runtime_mode: None,
             parallelism: 1,
             max_parallelism: None,
             cached_rows_max: DEFAULT_CACHED_ROWS_MAX,
@@ -209,6 +251,7 @@ impl Plan {
             None => None,
         };
         let uids = self.uids()?;
+        let execution = self.execution()?;
         let mut graph = JobGraph::default();
         let mut task_of = Vec::with_capacity(self.nodes.len());
         for (index, node) in self.nodes.iter().enumerate() {
@@ -220,7 +263,7 @@ impl Plan {
             let operator = OperatorNode {
                 uid: uids[index].clone(),
                 is_stable: node.uid.is_some() || node.kind.uid != UidRule::Numbered,
-                factory: node.kind.factory.clone(),
+                factory: node.kind.factory(&execution),
                 source: node.kind.source.clone(),
                 sink: node.kind.sink.clone(),
             };
@@ -251,7 +294,24 @@ impl Plan {
             };
             task_of.push(task);
         }
-        Ok((graph, self.config.clone()))
+        let mode = match execution {
+            Execution::Streaming => RuntimeExecutionMode::Streaming,
+            Execution::Batch(_) => RuntimeExecutionMode::Batch,
+        };
+        Ok((graph, JobConfig { runtime_mode: Some(mode), ..self.config.clone() }))
+    }
+
+    /// Whether the job is run as a stream or as a batch.
+    fn execution(&self) -> Result<Execution, JobError> {
+        let is_unbounded =
+            |node: &&Node| node.kind.source.as_ref().is_some_and(|source| source.boundedness() != Boundedness::Bounded);
+        let unbounded = self.nodes.iter().find(is_unbounded);
+        runtime_mode::choose(&self.config, unbounded.map(|node| node.uid.as_deref().unwrap_or(node.kind.name)))
+    }
+
+    /// Whether the job is run in batch mode, also of one that cannot be built yet.
+    pub(crate) fn is_batch(&self) -> Result<bool, JobError> {
+        Ok(matches!(self.execution()?, Execution::Batch(_)))
     }
 
     /// Whether a step can run in the task of its input: records go to the same subtask anyway, and nobody else takes

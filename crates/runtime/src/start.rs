@@ -19,7 +19,7 @@ use crate::prepare::{Preparation, Prepared, prepare_if};
 use crate::restore::{Begun, Claimant, ClaimedJob, Over, begin_attempt_if, remove_left_overs};
 use crate::retrying_storage::RetryingStorage;
 use crate::standby::{self, Waited};
-use crate::{JobError, random};
+use crate::{JobError, batch_restore, random};
 
 /// How long a cancelled start is waited for. It ends at its next call of the storage; if the storage does not return from
 /// the one before, nobody waits for it any longer: all that it can still do is to claim the job, which harms nobody.
@@ -171,6 +171,9 @@ impl Starter {
         runtime: Handle,
     ) -> Result<StartedAttempt, JobError> {
         let job = &self.job;
+        if job.config.is_batch() {
+            batch_restore::check(claimed.restored.as_ref())?;
+        }
         let keeper = job.high_availability.standby.then(|| self.keep_lease(&claimed, fence, runtime)).transpose()?;
         let left_overs = std::mem::take(&mut claimed.left_overs);
         remove_left_overs(storage, fence, left_overs).await?;

@@ -5,8 +5,8 @@ use serde::de::DeserializeOwned;
 
 /// A type that can be the record of a stream.
 ///
-/// Records are serialised only where they have to be: when in-flight records become part of a checkpoint, and between
-/// processes.
+/// Records are serialised only where they have to be: when in-flight records become part of a checkpoint, between
+/// processes, and in batch mode in front of functions with a key, where they are sorted.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a record of a stream",
     note = "records are owned types that derive `Clone`, `serde::Serialize` and `serde::Deserialize`"

@@ -30,7 +30,7 @@ pub use keyed::{KeyedContext, KeyedProcessFunction, KeyedProcessHooks, TimerRegi
 pub use master_hook::MasterTriggerRestoreHook;
 pub use process::{ProcessContext, ProcessFunction, ProcessHooks};
 pub use sink::{CommitError, Sink, SinkContext, SinkStart, SinkWriter};
-pub use source::{PollContext, Polled, Source, SourceReader, SplitAssignment, SplitEnumerator};
+pub use source::{Boundedness, PollContext, Polled, Source, SourceReader, SplitAssignment, SplitEnumerator};
 pub use watermark::WatermarkStrategy;
 
 /// The result of user code.

@@ -12,6 +12,15 @@ use highwater_state_api::{BoxedError, CheckpointId, State};
 
 use crate::{Collector, Data};
 
+/// Whether the input of a source ends. Flink's `Boundedness`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Boundedness {
+    /// There is so much input and no more.
+    Bounded,
+    /// There may always be more input, or it is not known whether there is.
+    ContinuousUnbounded,
+}
+
 /// A source: makes the enumerator and the readers of every attempt. An error of one of these methods ends the job, unless
 /// this process has restarted it before.
 pub trait Source: Send + Sync + 'static {
@@ -23,6 +32,12 @@ pub trait Source: Send + Sync + 'static {
     type Enumerator: SplitEnumerator<Split = Self::Split>;
     /// Reads splits.
     type Reader: SourceReader<Out = Self::Out, Split = Self::Split>;
+
+    /// Whether the input ends. Only bounded input can be processed in batch mode, where nothing comes out before it has ended;
+    /// so a source that does not say is taken for one that does not end. Flink's `Source.getBoundedness`.
+    fn boundedness(&self) -> Boundedness {
+        Boundedness::ContinuousUnbounded
+    }
 
     /// The enumerator of a job that starts from nothing: finds the splits.
     fn create_enumerator(&self) -> Result<Self::Enumerator, BoxedError>;

@@ -23,7 +23,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use highwater_stream_api::{BoxedError, Data, Source};
+use highwater_stream_api::{Boundedness, BoxedError, Data, Source};
 
 pub use error::{FileSourceError, RowPlace};
 pub use reader::FileSourceReader;
@@ -92,6 +92,10 @@ impl<T: Data> Source for FileSource<T> {
     type Split = FileSplit;
     type Enumerator = SplitQueue<FileSplit>;
     type Reader = FileSourceReader<T>;
+
+    fn boundedness(&self) -> Boundedness {
+        Boundedness::Bounded
+    }
 
     fn create_enumerator(&self) -> Result<Self::Enumerator, BoxedError> {
         Ok(SplitQueue::new(enumerator::find(&self.pattern)?))

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_state_api::{BincodeSerializer, CheckpointId, KeyHasher, KeyedBackendParameters, KeyedState, StateError};
+use highwater_state_api::{
+    BincodeSerializer, CheckpointId, KeyHash, KeyHasher, KeyedBackendParameters, KeyedState, StateError,
+};
 use highwater_stream_api::{
     Collector, Data, KeySelector, KeyedContext, KeyedProcessFunction, KeyedProcessHooks, Timestamp,
 };
@@ -80,6 +82,45 @@ where
         }
         Ok(state)
     }
+
+    /// Calls `visit` for each of these records with its index, hash and key. No key is current meanwhile and afterwards.
+    pub(super) fn for_each_key(
+        &mut self,
+        records: &[In],
+        mut hashes: Vec<KeyHash>,
+        mut visit: impl FnMut(usize, KeyHash, &S::Key) -> Result<(), TaskError>,
+    ) -> Result<(), TaskError> {
+        let Opened { function: FunctionState { cx, .. }, state, .. } = opened(&mut self.opened);
+        if hashes.is_empty() {
+            hashes = hashes_of(&self.selector, records, &mut self.hasher).map_err(TaskError::state(&cx.uid))?;
+        }
+        self.selector.resolve(records, &hashes, state).map_err(TaskError::state(&cx.uid))?;
+        for (index, hash) in hashes.into_iter().enumerate() {
+            visit(index, hash, state.resolved_key(index).map_err(TaskError::state(&cx.uid))?)?;
+        }
+        state.end_batch().map_err(TaskError::state(&cx.uid))
+    }
+
+    /// Drops the state of every key, and event time begins anew. Every timer must have fired.
+    pub(super) fn end_key(&mut self) -> Result<(), TaskError> {
+        let Opened { function: FunctionState { cx, .. }, state, .. } = opened(&mut self.opened);
+        self.progress.watermark = Timestamp::MIN;
+        state.clear().map_err(TaskError::state(&cx.uid))
+    }
+
+    /// How many records of output wait.
+    pub(super) fn output_length(&self) -> usize {
+        self.output.len()
+    }
+}
+
+fn hashes_of<In, S: KeySelector<In>>(
+    selector: &S,
+    records: &[In],
+    hasher: &mut KeyHasher,
+) -> Result<Vec<KeyHash>, StateError> {
+    let hashes: Result<_, _> = records.iter().map(|record| selector.hash(record, hasher)).collect();
+    hashes.map_err(StateError::KeyHash)
 }
 
 impl<In, S, F> Operator for KeyedProcessOperator<In, S, F>
@@ -104,10 +145,8 @@ where
         self.input.accept(batch)?;
         let opened = opened(&mut self.opened);
         if self.input.hashes_mut().is_empty() {
-            let hashes: Result<Vec<_>, _> =
-                self.input.rest().iter().map(|record| self.selector.hash(record, &mut self.hasher)).collect();
-            *self.input.hashes_mut() =
-                hashes.map_err(|error| TaskError::state(&opened.function.cx.uid)(StateError::KeyHash(error)))?;
+            let hashes = hashes_of(&self.selector, self.input.rest(), &mut self.hasher);
+            *self.input.hashes_mut() = hashes.map_err(TaskError::state(&opened.function.cx.uid))?;
         }
         let hashes = std::mem::take(self.input.hashes_mut());
         self.selector

@@ -7,6 +7,7 @@ mod keyed_process;
 mod process;
 mod progress;
 mod sink;
+mod sorted_keys;
 mod source;
 mod timers;
 mod timestamps;
@@ -15,6 +16,7 @@ pub use flat_map::FlatMapOperator;
 pub use keyed_process::KeyedProcessOperator;
 pub use process::ProcessOperator;
 pub use sink::SinkOperator;
+pub(crate) use sorted_keys::SortedKeysOperator;
 pub use source::SourceOperator;
 pub use timestamps::TimestampsOperator;
 

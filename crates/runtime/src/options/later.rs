@@ -11,7 +11,7 @@ struct Later {
     key: &'static str,
     /// Older keys of the same option.
     old_keys: &'static [&'static str],
-    /// The values with which nothing is asked for, if there are some, with `|` between them.
+    /// The value with which nothing is asked for, if there is one.
     nothing: Option<&'static str>,
     /// What counts instead.
     instead: &'static str,
@@ -28,6 +28,7 @@ const NO_ROCKSDB: &str = "the backend for state larger than memory is still to c
 const NO_CHANGELOG: &str = "there is no changelog: state is written as a whole";
 const NO_QUERIES: &str = "state cannot be asked for from outside";
 const NO_LATENCY: &str = "how long accesses to state take is not measured";
+const ONE_KEY: &str = "in batch mode functions always get one key after the other";
 const NO_RPC: &str = "the tasks of a job are in one process and call each other";
 
 const LATER: &[Later] = &[
@@ -73,13 +74,8 @@ const LATER: &[Later] = &[
     .with_old_keys(&["execution.savepoint.path"]),
     Later::effect("execution.state-recovery.claim-mode", None, NO_SAVEPOINTS)
         .with_old_keys(&["execution.savepoint-restore-mode"]),
-    Later {
-        nothing: Some("STREAMING|AUTOMATIC"),
-        ..Later::refused(
-            "execution.runtime-mode",
-            "batch mode is still to come; bounded input is processed as a stream",
-        )
-    },
+    Later::effect("execution.sorted-inputs.enabled", Some("true"), ONE_KEY),
+    Later::effect("execution.batch-state-backend.enabled", Some("true"), ONE_KEY),
     Later::effect("state.backend.rocksdb.", None, NO_ROCKSDB),
     Later::effect("state.changelog.", None, NO_CHANGELOG),
     Later::effect("state.backend.changelog.", None, NO_CHANGELOG),
@@ -118,8 +114,7 @@ impl Later {
     /// Whether this value asks for nothing: a duration of 0 has many forms.
     fn is_nothing(&self, value: &str) -> bool {
         let first_word = value.split_whitespace().next().unwrap_or_default();
-        let mut nothings = self.nothing.into_iter().flat_map(|nothing| nothing.split('|'));
-        nothings.any(|nothing| nothing.eq_ignore_ascii_case(value) || nothing == "0" && first_word == "0")
+        self.nothing.is_some_and(|nothing| nothing.eq_ignore_ascii_case(value) || nothing == "0" && first_word == "0")
     }
 }
 
@@ -203,8 +198,6 @@ mod tests {
             assert!(error.contains(&format!("`{key}: file:///savepoint-1` cannot be carried out")), "{error}");
         }
         check(&Configuration::from([("state.backend.incremental", "true")])).unwrap();
-        check(&Configuration::from([("execution.runtime-mode", "streaming")])).unwrap();
-        check(&Configuration::from([("execution.runtime-mode", "BATCH")])).unwrap_err();
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The options of a configuration that concern how a job runs; those of its state are in `state_api::options`.
 
 pub mod checkpointing;
+pub mod execution;
 pub mod high_availability;
 pub(crate) mod later;
 pub mod restart;
@@ -12,7 +13,7 @@ use crate::plan::JobConfig;
 
 /// All of them in words, for tables and help texts.
 pub fn describe() -> Vec<OptionDescription> {
-    [checkpointing::describe(), restart::describe(), high_availability::describe()].concat()
+    [execution::describe(), checkpointing::describe(), restart::describe(), high_availability::describe()].concat()
 }
 
 /// Shows the owner of a job which keys of its configuration have no effect: those of no option that is known here, in

@@ -394,6 +394,19 @@ fn a_map_that_is_cleared_or_emptied_is_no_state() {
     }
 }
 
+#[test]
+fn the_keys_of_a_resolved_batch_are_told_without_a_current_key() {
+    for held in EVERY_WAY {
+        let mut state = open::<u32>(held, all());
+        let keys = [7u32, 3, 7];
+        state.resolve_batch(keys.iter().map(|key| (key, hash(key)))).unwrap();
+        assert_eq!([0, 1, 2].map(|index| *state.resolved_key::<u32>(index).unwrap()), keys);
+        assert!(matches!(state.resolved_key::<u32>(3), Err(StateError::NotInBatch { index: 3, length: 3 })));
+        assert!(matches!(state.resolved_key::<u64>(0), Err(StateError::OtherKeyType { .. })));
+        assert!(matches!(state.current_key::<u32>(), Err(StateError::NoKey)), "{held:?}");
+    }
+}
+
 /// Contract: A3.
 #[test]
 fn rows_without_state_are_given_back_and_used_again() {

@@ -1,6 +1,7 @@
 //! The keyed state of one operator subtask: typed rows before a backend, and the key that is current.
 
 mod all_keys;
+mod clear;
 mod key_listeners;
 mod namespaced;
 mod restore;
@@ -138,6 +139,15 @@ impl KeyedState {
         };
         self.make_current(*row);
         Ok(())
+    }
+
+    /// The key of the i-th record of the resolved batch, without making it current.
+    ///
+    /// Fails as [`KeyedState::select`] does, and when keys have another type.
+    pub fn resolved_key<K: Key>(&self, index: usize) -> Result<&K, StateError> {
+        let not_in_batch = StateError::NotInBatch { index, length: self.batch.len() };
+        let row = *self.batch.get(index).ok_or(not_in_batch)?;
+        key_rows::key(&*self.rows.keys.column, row)?.ok_or(StateError::NoKey)
     }
 
     #[inline]

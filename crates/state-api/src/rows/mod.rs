@@ -273,11 +273,17 @@ impl TypedRows {
         self.keys.column.len() + namespaces.sum::<usize>() + columns.map(|column| column.own_rows()).sum::<usize>()
     }
 
-    /// As a cache: gives all rows back.
+    /// Gives all rows back: as a cache it loses what is not written back, otherwise all state.
     pub(crate) fn forget(&mut self) {
         self.keys.forget();
         self.namespaces.iter_mut().for_each(Namespaces::forget);
         self.columns().for_each(|column| column.forget());
+    }
+
+    /// Drops all rows, and what was restored and is not decoded.
+    pub(crate) fn clear(&mut self) {
+        self.forget();
+        self.tables.iter_mut().for_each(|table| table.dormant = Arc::default());
     }
 
     fn columns(&mut self) -> impl Iterator<Item = &mut Box<dyn Column>> {
