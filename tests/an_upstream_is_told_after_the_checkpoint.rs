@@ -237,8 +237,11 @@ fn what_is_delivered_again_is_not_counted_again() {
     // The acknowledgement was lost on its way: the queue has the records still.
     (1..=RECORDS).for_each(|record| fs::write(queue.0.join(record.to_string()), "").unwrap());
     let handle = start(folder.path(), &queue, &records, &seen, |_| Ok(()));
-    handle.trigger_checkpoint().wait().unwrap();
-    wait_until("everything is acknowledged", || queue.records().is_empty());
+    // The first one can be before the reader has its split back; then nothing is acknowledged with it.
+    wait_until("everything is acknowledged", || {
+        handle.trigger_checkpoint().wait().unwrap();
+        queue.records().is_empty()
+    });
     handle.cancel();
     handle.wait().unwrap_err();
     let mut found = records.to_vec();
