@@ -24,6 +24,5 @@ fn every_wrong_backend_fails_the_case_that_is_meant_to_catch_it() {
 #[test]
 fn cases_about_outages_pass_a_backend_by_that_has_none() {
     let trials = keyed::run_all(&|| ReferenceBackend.into());
-    assert!(trials.iter().all(|trial| !trial.failed()));
     assert_eq!(trials.iter().filter(|trial| trial.verdict == Verdict::PassedBy).count(), 5);
 }

@@ -268,7 +268,7 @@ fn namespaces_that_are_written_as_the_same_bytes_make_no_snapshot() {
 }
 
 /// Its `note` is left out when there is none, which no format reads that does not name its fields.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct LeavesOut {
     number: u32,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -296,6 +296,7 @@ fn a_field_that_is_left_out_is_refused_with_a_hint_at_it() {
     assert!(!error.to_string().contains("HashMap"), "{error}");
 }
 
+/// Contract: A7, A8, A13, A21.
 #[test]
 fn a_value_that_cannot_be_read_is_refused_although_the_ones_before_it_could() {
     let is_refused = |outcome: Result<(), StateError>, name: &str| {
@@ -326,11 +327,13 @@ fn a_value_that_cannot_be_read_is_refused_although_the_ones_before_it_could() {
         is_refused(map.put(&mut state, 1, LeavesOut::bad()), "map");
         is_refused(map.put_all(&mut state, [(50, LeavesOut::good()), (51, LeavesOut::bad())]), "map");
         is_refused(latest.add(&mut state, LeavesOut::bad()), "latest");
-        assert_eq!(list.get(&mut state).unwrap().len(), 50, "{held:?}");
+        assert_eq!(list.get(&mut state).unwrap(), vec![LeavesOut::good(); 50], "{held:?}");
+        assert_eq!(latest.get(&mut state).unwrap(), Some(LeavesOut::good()), "{held:?}");
         assert_eq!(map.entries(&mut state).unwrap().len(), 50, "{held:?}");
     }
 }
 
+/// Contract: A8.
 /// A call that is refused is refused again, wherever in it the bad one stands.
 #[test]
 fn a_call_that_is_refused_does_not_count() {
