@@ -12,7 +12,7 @@ use crate::{Action, AttemptStart, Coordinator, CoordinatorConfig, Event, TaskPla
 /// Contract: O275.
 #[test]
 fn an_append_that_is_under_way_when_a_region_fails_is_waited_for_and_counts() {
-    let config = CoordinatorConfig { max_concurrent: 3, ..config() };
+    let config = CoordinatorConfig { max_concurrent: 3, timeout_ms: 60_000, ..config() };
     let mut coordinator = Coordinator::new(config, start());
     insta::assert_snapshot!(run(
         &mut coordinator,
@@ -60,13 +60,15 @@ fn a_task_that_has_finished_is_finished_in_the_attempt_that_takes_it_over_too() 
         told(Event::SubtaskRunning { subtask: one });
         told(Event::SubtaskEnded { subtask: one });
     }
-    run(&mut coordinator, "@20 running\n @1000 enumerated 1\n ack 1\n ack-only 1 2/0\n ack-only 1 2/1\n written 1\n appended 6");
+    run(
+        &mut coordinator,
+        "@20 running\n @1020 enumerated 1\n ack 1\n ack-only 1 2/0\n ack-only 1 2/1\n written 1\n appended 6",
+    );
     for one in others {
-        coordinator.on_event(now(1_010), Event::SubtaskSettled { subtask: one, checkpoint: CheckpointId(1) });
+        coordinator.on_event(now(1_030), Event::SubtaskSettled { subtask: one, checkpoint: CheckpointId(1) });
     }
-    coordinator.on_event(now(1_020), Event::RegionFailed { subtask: subtask(1, 0), cause: "lost".to_owned() });
-    let mut next =
-        Coordinator::new(two_regions(), next_attempt()).taking_over(&coordinator, &BTreeSet::from([2]));
+    coordinator.on_event(now(1_040), Event::RegionFailed { subtask: subtask(1, 0), cause: "lost".to_owned() });
+    let mut next = Coordinator::new(two_regions(), next_attempt()).taking_over(&coordinator, &BTreeSet::from([2]));
     // The other region is started anew, and of the finished one nobody is waited for.
     insta::assert_snapshot!(run(&mut next, "@2000 running\n @3000 enumerated 2"));
 }
@@ -75,8 +77,7 @@ fn a_task_that_has_finished_is_finished_in_the_attempt_that_takes_it_over_too() 
 fn a_task_that_goes_on_is_waited_for_until_it_has_reported_again() {
     let mut coordinator = Coordinator::new(two_regions(), start());
     run(&mut coordinator, "@0 running\n running-only 2/0\n running-only 2/1\n region-failed 1/0 lost");
-    let mut next =
-        Coordinator::new(two_regions(), next_attempt()).taking_over(&coordinator, &BTreeSet::from([2]));
+    let mut next = Coordinator::new(two_regions(), next_attempt()).taking_over(&coordinator, &BTreeSet::from([2]));
     run(&mut next, "@100 running\n running-only 2/0");
     assert!(!next.all_running());
     run(&mut next, "@100 running-only 2/1");

@@ -23,6 +23,12 @@ impl ControlLanes {
         self.lanes.insert(subtask, lane);
     }
 
+    /// Goes on as the lanes of the attempt that these are of, which are more or newer ones.
+    pub(crate) fn take_in(&mut self, mut lanes: Self) {
+        self.attempt = lanes.attempt;
+        self.lanes.append(&mut lanes.lanes);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.lanes.len()
     }
@@ -47,6 +53,13 @@ impl ControlLanes {
                 let message = format!("there is no subtask {subtask} of attempt {attempt}");
                 Err(CheckpointFailure::new(reason, message))
             }
+        }
+    }
+
+    /// Tells a subtask something that is of no interest to one that is not there.
+    pub(crate) fn tell_if_there(&self, subtask: SubtaskId, message: Control) {
+        if let Some(lane) = self.lanes.get(&subtask) {
+            lane.send(message);
         }
     }
 

@@ -14,7 +14,7 @@ use crate::graph::JobGraph;
 use crate::job::{JobHandle, JobResult};
 use crate::master_hooks::MasterHookError;
 use crate::plan::{Node, NodeKind, Plan};
-use crate::{ExternalizedCheckpointRetention, JobError, driver};
+use crate::{ExternalizedCheckpointRetention, FailoverStrategy, JobError, driver};
 
 /// Describes a job and starts it. The name is the one under which the job resumes.
 ///
@@ -192,6 +192,13 @@ impl StreamExecutionEnvironment {
     /// their bounds are reported when the job is started.
     pub fn set_restart_strategy(&self, strategy: impl Into<RestartStrategy>) -> &Self {
         self.plan.borrow_mut().config.restart = Some(strategy.into());
+        self
+    }
+
+    /// What is restarted when a task fails. Default: its region, which is the tasks that records reach it from or reach from
+    /// it; the tasks of other regions go on.
+    pub fn set_failover_strategy(&self, strategy: FailoverStrategy) -> &Self {
+        self.plan.borrow_mut().config.failover = Some(strategy);
         self
     }
 

@@ -7,6 +7,7 @@ use highwater_state_api::{ConfigNotices, Configuration, OptionDescription};
 use crate::checkpoint_config;
 use crate::options::checkpointing::*;
 use crate::options::high_availability::*;
+use crate::options::restart::FAILOVER_STRATEGY;
 use crate::plan::JobConfig;
 use crate::{JobError, options};
 
@@ -79,6 +80,7 @@ fn set_by_code(config: &JobConfig) -> Vec<(&'static str, String)> {
     add(RETAINED.key(), set.retain.map(|number| number.to_string()));
     add(EXTERNALIZED_RETENTION.key(), set.externalized_retention.map(|retention| retention.to_string()));
     add(FALL_BACK.key(), set.fall_back.map(|falls_back| falls_back.to_string()));
+    add(FAILOVER_STRATEGY.key(), config.failover.map(|strategy| strategy.to_string()));
     add(STANDBY.key(), config.high_availability.standby.map(|standby| standby.to_string()));
     add(LEASE_DURATION.key(), config.high_availability.lease.map(|lease| format!("{lease:?}")));
     by_code

@@ -77,7 +77,7 @@ impl LeaseKeeping {
                 && let Some(event) = self.look(written.err())
             {
                 // The coordinator is gone when its attempt is over.
-                let _ = self.inputs.blocking_send(Input::Event(event));
+                let _ = self.inputs.blocking_send(Input::Event(self.attempt, event));
                 return;
             }
             stop.parker.park(Some(interval));

@@ -10,7 +10,6 @@ use highwater_state_api::{
 };
 use highwater_stream_api::{Data, KeySelector, Sink, Source};
 
-use crate::JobError;
 use crate::batch::decode;
 use crate::channel::BatchDecoder;
 use crate::checkpoint_config::CheckpointSettings;
@@ -23,6 +22,7 @@ use crate::master_hooks::MasterHooks;
 use crate::operator::Operator;
 use crate::operators::{SinkOperator, SourceOperator};
 use crate::output::{HashOutput, RoundRobinOutput};
+use crate::{FailoverStrategy, JobError};
 
 /// How many rows are cached before byte tables when nothing else is set.
 const DEFAULT_CACHED_ROWS_MAX: usize = 1 << 16;
@@ -44,6 +44,7 @@ pub(crate) struct JobConfig {
     pub(crate) high_availability: HighAvailabilitySettings,
     pub(crate) hooks: MasterHooks,
     pub(crate) restart: Option<RestartStrategy>,
+    pub(crate) failover: Option<FailoverStrategy>,
     pub(crate) parallelism: u32,
     pub(crate) max_parallelism: Option<u32>,
     pub(crate) cached_rows_max: usize,
@@ -181,6 +182,7 @@ impl Plan {
             high_availability: HighAvailabilitySettings::default(),
             hooks: MasterHooks::default(),
             restart: None,
+            failover: None,
             parallelism: 1,
             max_parallelism: None,
             cached_rows_max: DEFAULT_CACHED_ROWS_MAX,

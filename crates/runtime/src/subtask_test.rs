@@ -28,6 +28,7 @@ impl Reports for LoggingReports {
             Report::Ended(_) => "ended".to_owned(),
             Report::Settled(_, checkpoint) => format!("settled {checkpoint}"),
             Report::Declined(decline) => format!("declined {} {:?}", decline.checkpoint, decline.failure.reason),
+            Report::Adopted(_) => "adopted".to_owned(),
             Report::Stopped(_) => "stopped".to_owned(),
             Report::SplitRequested(_) => "needs a split".to_owned(),
             other => panic!("{other:?}"),
