@@ -55,6 +55,7 @@ pub(crate) fn choose(config: &JobConfig) -> Result<FailoverStrategy, JobError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::chain_of;
     use crate::plan::Plan;
 
     fn chosen(by_code: Option<FailoverStrategy>, configured: Option<&str>) -> Result<FailoverStrategy, JobError> {
@@ -71,7 +72,7 @@ mod tests {
         assert_eq!(is(None, None), FailoverStrategy::Region);
         assert_eq!(is(None, Some("Full")), FailoverStrategy::Full);
         assert_eq!(is(Some(FailoverStrategy::Region), Some("full")), FailoverStrategy::Region);
-        let error = chosen(None, Some("individual")).unwrap_err().to_string();
+        let error = chain_of(&chosen(None, Some("individual")).unwrap_err());
         assert!(error.contains("individual") && error.contains("region or full"), "{error}");
     }
 }
