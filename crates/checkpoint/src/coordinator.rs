@@ -369,6 +369,8 @@ impl Coordinator {
         } else if is_known && !self.pending.contains_key(&checkpoint) && checkpoint < self.next_checkpoint {
             // The subtask may have written into the folder after it was deleted.
             self.discard_folder(checkpoint);
+        } else {
+            self.discard_late(&job, attempt, checkpoint);
         }
     }
 

@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 
 use highwater_state_api::{Attempt, CheckpointId};
 
-use crate::script_test::{ATTEMPT, config, now, run, start, subtask};
-use crate::{Action, AttemptStart, Coordinator, CoordinatorConfig, Event, TaskPlan};
+use crate::script_test::{ATTEMPT, acknowledgement, config, now, run, start, subtask, uid};
+use crate::{
+    Acknowledgement, Action, AttemptStart, Coordinator, CoordinatorConfig, Event, OperatorPlan, OperatorSnapshot,
+    SubtaskSnapshot, TaskPlan,
+};
 
 /// The checkpoint whose record is being appended is decided by the log; whatever else is pending fails, and nothing is begun.
 ///
@@ -39,15 +42,16 @@ fn an_append_that_is_under_way_when_a_region_fails_is_waited_for_and_counts() {
     assert_eq!(coordinator.pending().next(), None);
 }
 
-/// The task of a source, one of a counter behind it, and another source.
+/// The task of a source, one of a counter behind it, and one without input.
 fn two_regions() -> CoordinatorConfig {
     let mut config = config();
-    config.tasks.push(TaskPlan { group: 2, ..config.tasks[0].clone() });
+    let operators = vec![OperatorPlan { uid: uid("other"), ..config.tasks[0].operators[0].clone() }];
+    config.tasks.push(TaskPlan { is_source: false, group: 2, operators, ..config.tasks[0].clone() });
     config
 }
 
 fn next_attempt() -> AttemptStart {
-    AttemptStart { attempt: Attempt(ATTEMPT.0 + 4), ..start() }
+    AttemptStart { attempt: Attempt(ATTEMPT.0 + 4), first_checkpoint: CheckpointId(2), ..start() }
 }
 
 /// Contract: O275.
@@ -60,15 +64,19 @@ fn a_task_that_has_finished_is_finished_in_the_attempt_that_takes_it_over_too() 
         told(Event::SubtaskRunning { subtask: one });
         told(Event::SubtaskEnded { subtask: one });
     }
-    run(
-        &mut coordinator,
-        "@20 running\n @1020 enumerated 1\n ack 1\n ack-only 1 2/0\n ack-only 1 2/1\n written 1\n appended 6",
-    );
+    run(&mut coordinator, "@20 running\n @1020 enumerated 1\n ack 1");
+    for one in others {
+        let snapshot = SubtaskSnapshot { operators: vec![(uid("other"), OperatorSnapshot::default())] };
+        let acknowledgement = Acknowledgement { snapshot, ..acknowledgement(ATTEMPT, CheckpointId(1), one) };
+        coordinator.on_event(now(1_020), Event::Acknowledged(acknowledgement));
+    }
+    run(&mut coordinator, "written 1\n @1021 appended 6");
     for one in others {
         coordinator.on_event(now(1_030), Event::SubtaskSettled { subtask: one, checkpoint: CheckpointId(1) });
     }
     coordinator.on_event(now(1_040), Event::RegionFailed { subtask: subtask(1, 0), cause: "lost".to_owned() });
     let mut next = Coordinator::new(two_regions(), next_attempt()).taking_over(&coordinator, &BTreeSet::from([2]));
+    assert_eq!(coordinator.latest_complete(), Some(CheckpointId(1)));
     // The other region is started anew, and of the finished one nobody is waited for.
     insta::assert_snapshot!(run(&mut next, "@2000 running\n @3000 enumerated 2"));
 }

@@ -180,7 +180,7 @@ impl RunningAttempt {
         for operator in region.iter().flat_map(|task| &self.job.graph.tasks[*task as usize].operators) {
             self.max_parallelism.insert(operator.uid.clone(), max_parallelism[&operator.uid]);
         }
-        self.subtasks.take_in(start.attempt, restarted);
+        self.subtasks.take_in(start.attempt, region, restarted);
         {
             let mut status = self.job.board.lock();
             status.restarting_region(region);
@@ -352,10 +352,10 @@ impl RunningSubtasks {
         format!("these tasks did not stop within {seconds} s, their code blocks: {}", names.join(", "))
     }
 
-    /// Goes on as the subtasks of the next attempt, with those that were started for it.
-    fn take_in(&mut self, attempt: Attempt, mut started: Self) {
+    /// Goes on as the subtasks of the next attempt, with those of these tasks that were started for it.
+    fn take_in(&mut self, attempt: Attempt, tasks: &BTreeSet<u32>, mut started: Self) {
         let theirs = std::mem::replace(&mut started.lanes, ControlLanes::new(attempt));
-        self.lanes.take_in(theirs);
+        self.lanes.take_in(tasks, theirs);
         self.threads.append(&mut started.threads);
     }
 

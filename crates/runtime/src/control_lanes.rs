@@ -1,6 +1,6 @@
 //! The control lanes of one attempt: who can be told something, and what it means if somebody cannot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use highwater_checkpoint::{CheckpointFailure, CheckpointFailureReason};
 use highwater_state_api::{Attempt, SubtaskId};
@@ -23,10 +23,11 @@ impl ControlLanes {
         self.lanes.insert(subtask, lane);
     }
 
-    /// Goes on as the lanes of the attempt that these are of, which are more or newer ones.
-    pub(crate) fn take_in(&mut self, mut lanes: Self) {
-        self.attempt = lanes.attempt;
-        self.lanes.append(&mut lanes.lanes);
+    /// Goes on as the lanes of the attempt that `restarted` are of, which take the place of those of these tasks.
+    pub(crate) fn take_in(&mut self, tasks: &BTreeSet<u32>, mut restarted: Self) {
+        self.attempt = restarted.attempt;
+        self.lanes.retain(|subtask, _| !tasks.contains(&subtask.task));
+        self.lanes.append(&mut restarted.lanes);
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -495,3 +495,7 @@ mod subtask_test;
 #[cfg(test)]
 #[path = "subtask_declines_test.rs"]
 mod subtask_declines_test;
+
+#[cfg(test)]
+#[path = "subtask_adoption_test.rs"]
+mod subtask_adoption_test;

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use highwater_state_api::{CheckpointId, SubtaskId};
+use highwater_state_api::{Attempt, CheckpointId, JobName, SubtaskId};
 
 use super::Coordinator;
-use crate::{Action, CheckpointFailure, CheckpointFailureReason};
+use crate::{Action, CheckpointFailure, CheckpointFailureReason, Discard};
 
 impl Coordinator {
     /// Whether some tasks may be restarted while the others go on: not when the job is about to be over.
@@ -27,6 +27,13 @@ impl Coordinator {
     /// The newest complete checkpoint that is kept.
     pub fn latest_complete(&self) -> Option<CheckpointId> {
         self.retention.latest()
+    }
+
+    /// A subtask that goes on has given up a checkpoint of the attempt before, and may have written for it after the claim.
+    pub(super) fn discard_late(&mut self, job: &JobName, attempt: Attempt, checkpoint: CheckpointId) {
+        if *job == self.config.job && attempt < self.attempt && !self.retention.contains(attempt, checkpoint) {
+            self.cleaner.push(Discard::Folder(self.folder(attempt, checkpoint)));
+        }
     }
 
     pub(super) fn region_failed(&mut self, subtask: SubtaskId, cause: &str, actions: &mut Vec<Action>) {

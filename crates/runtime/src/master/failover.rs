@@ -77,3 +77,7 @@ impl Master {
         (self.coordinator.may_fail_over() && !error.is_permanent()).then(|| regions.tasks_with(subtask.task))
     }
 }
+
+#[cfg(test)]
+#[path = "failover_test.rs"]
+mod failover_test;
