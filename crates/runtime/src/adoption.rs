@@ -70,8 +70,8 @@ impl Survivors {
             Err(NotRestarted::Impossible(error)) => return restart_job(self.attempt, error, owner).await,
         };
         match self.attempt.adopt(*started, &self.region) {
-            Ok(attempt) => attempt.drive(owner).await,
-            Err((attempt, error)) => restart_job(attempt, error, owner).await,
+            Ok(()) => self.attempt.drive(owner).await,
+            Err(error) => restart_job(self.attempt, error, owner).await,
         }
     }
 

@@ -165,15 +165,13 @@ impl RunningAttempt {
     }
 
     /// Becomes the attempt that has claimed the job and is prepared to restart a region, of which nothing runs any more.
-    pub(crate) fn adopt(mut self, started: StartedAttempt, region: &BTreeSet<u32>) -> Result<Self, (Self, JobError)> {
+    /// An error changes nothing.
+    pub(crate) fn adopt(&mut self, started: StartedAttempt, region: &BTreeSet<u32>) -> Result<(), JobError> {
         let StartedAttempt { claimed, prepared, keeper, .. } = started;
         let Prepared { finished, enumerators, contexts } = prepared;
         failpoint::hit(failpoint::DURING_RECOVERY);
         let left_out = &finished | &Regions::of(&self.job.graph).tasks_without(region);
-        let (restarted, board) = match start_subtasks(&self.job, &claimed, &left_out, contexts, &self.pool) {
-            Ok(started) => started,
-            Err(error) => return Err((self, error)),
-        };
+        let (restarted, board) = start_subtasks(&self.job, &claimed, &left_out, contexts, &self.pool)?;
         let ClaimedJob { start, max_parallelism, .. } = *claimed;
         self.finished.retain(|task| !region.contains(task));
         self.finished.extend(finished);
@@ -188,10 +186,10 @@ impl RunningAttempt {
             status.running.sort_by_key(|running| (running.task, running.subtask));
         }
         let tasks = self.job.graph.task_plans(&self.max_parallelism, &self.finished);
-        self.shell = self.shell.adopt(start, tasks, self.subtasks.lanes.clone(), region, enumerators);
+        self.shell.adopt(start, tasks, self.subtasks.lanes.clone(), region, enumerators);
         // The lease was kept by both for a moment.
         self.keeper = keeper;
-        Ok(self)
+        Ok(())
     }
 
     /// Takes down what has gone on after a region has failed.

@@ -81,52 +81,36 @@ impl Shell {
         }
     }
 
-    /// The shell of the next attempt, after a region has failed: it takes over whatever goes on. `lanes` are all lanes of the
-    /// next attempt, `region` the tasks that were restarted, `enumerators` theirs.
+    /// Becomes the shell of the next attempt after a region has failed: it takes over whatever goes on. `lanes` are all lanes of
+    /// that attempt, `region` the tasks that were restarted, `enumerators` theirs.
     pub(crate) fn adopt(
-        self,
+        &mut self,
         start: AttemptStart,
         tasks: Vec<TaskPlan>,
         lanes: ControlLanes,
         region: &BTreeSet<u32>,
         mut enumerators: Enumerators,
-    ) -> Self {
-        let Self { job, master, mut gone, storage_work, inputs, requested, answers, .. } = self;
-        let (attempt, survivors) = (start.attempt, (0..tasks.len() as u32).filter(|task| !region.contains(task)));
-        let mut remaining = master.into_remaining();
+    ) {
+        let survivors = (0..tasks.len() as u32).filter(|task| !region.contains(task)).collect();
+        let mut remaining = self.master.take_remaining();
         enumerators.append(&mut remaining.enumerators);
-        let coordinator = coordinator(&job, start, tasks).taking_over(&remaining.coordinator, &survivors.collect());
+        self.attempt = start.attempt;
+        let coordinator = coordinator(&self.job, start, tasks).taking_over(&remaining.coordinator, &survivors);
         let restarted = lanes.subtasks().filter(|subtask| region.contains(&subtask.task));
         let subtasks: BTreeSet<SubtaskId> = restarted.chain(remaining.subtasks.iter().copied()).collect();
-        let expected = subtasks.len();
+        (self.expected, self.running, self.failed_region) = (subtasks.len(), 0, None);
         let master = Master::new(coordinator, subtasks, enumerators).with_adopted(remaining.subtasks.clone());
-        let master = equipped(&job, master);
-        gone.retain(|subtask| !region.contains(&subtask.task));
-        let (end, failed_region, running) = (None, None, 0);
-        let mut shell = Self {
-            job,
-            master,
-            attempt,
-            lanes,
-            storage_work,
-            inputs,
-            end,
-            failed_region,
-            expected,
-            running,
-            gone,
-            requested,
-            answers,
-        };
-        let newest = shell.newest_checkpoint();
+        self.master = equipped(&self.job, master);
+        self.lanes = lanes;
+        self.gone.retain(|subtask| !region.contains(&subtask.task));
+        let newest = self.newest_checkpoint();
         for subtask in remaining.subtasks {
-            shell.tell(subtask, Control::Adopt(attempt));
+            self.tell(subtask, Control::Adopt(self.attempt));
             // Whoever has settled it says so to the next attempt too.
             if let Some(checkpoint) = newest {
-                shell.tell(subtask, Control::Complete(checkpoint));
+                self.tell(subtask, Control::Complete(checkpoint));
             }
         }
-        shell
     }
 
     /// Drives the master until the attempt is over.
@@ -274,14 +258,11 @@ impl Shell {
 
     fn on_report(&mut self, report: Report) {
         self.note_gone(&report);
-        match report {
-            Report::Running(_) => {
-                self.running += 1;
-                if self.running == self.expected {
-                    tracing::info!(target: "highwater::job", job = %self.job.name, "all subtasks are running");
-                }
+        if matches!(report, Report::Running(_)) {
+            self.running += 1;
+            if self.running == self.expected {
+                tracing::info!(target: "highwater::job", job = %self.job.name, "all subtasks are running");
             }
-            _ => {}
         }
         let orders = self.master.on_report(self.job.clock.now(), report);
         self.obey(orders);

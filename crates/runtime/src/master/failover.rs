@@ -36,8 +36,12 @@ impl Master {
     }
 
     /// Ends the master after one of its regions has failed.
-    pub(crate) fn into_remaining(self) -> Remaining {
-        Remaining { coordinator: self.coordinator, subtasks: self.subtasks, enumerators: self.enumerators }
+    pub(crate) fn take_remaining(&mut self) -> Remaining {
+        Remaining {
+            coordinator: self.coordinator.clone(),
+            subtasks: std::mem::take(&mut self.subtasks),
+            enumerators: std::mem::take(&mut self.enumerators),
+        }
     }
 
     /// Whether a report says nothing about this attempt any more, or nothing yet. What carries an attempt with it is the

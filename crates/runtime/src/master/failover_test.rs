@@ -131,7 +131,7 @@ fn the_next_master_goes_on_with_the_enumerator_and_waits_until_everybody_knows_t
     let mut master = master();
     master.on_report(at(1_100), failed(LEFT));
     master.on_report(at(1_200), Report::SplitRequested(RIGHT));
-    let mut remaining = master.into_remaining();
+    let mut remaining = master.take_remaining();
     assert_eq!(remaining.subtasks, BTreeSet::from([RIGHT]));
     assert_eq!(remaining.enumerators.keys().copied().collect::<Vec<_>>(), [1]);
 
