@@ -146,8 +146,8 @@ pub mod prelude {
     pub use crate::default_registry;
     pub use highwater_connectors::{CollectSink, FileSink, FileSource, SequenceSource, Throttled};
     pub use highwater_runtime::{
-        DataStream, ExponentialDelay, JobError, JobHandle, JobMonitor, JobOutcome, JobResult, JobStatus, KeyedStream,
-        RestartStrategy, RuntimeExecutionMode, StreamExecutionEnvironment,
+        DataStream, ExponentialDelay, FailoverStrategy, JobError, JobHandle, JobMonitor, JobOutcome, JobResult,
+        JobStatus, KeyedStream, RestartStrategy, RuntimeExecutionMode, StreamExecutionEnvironment,
     };
     pub use highwater_state_api::{
         AggregateFunction, AggregatingState, AggregatingStateDescriptor, BroadcastState, CheckpointId,

@@ -24,6 +24,7 @@ mod a_job_restarts_by_its_strategy;
 mod a_job_that_cannot_run_is_refused;
 mod a_lost_transaction_stops_the_job;
 mod a_record_that_always_fails_is_named;
+mod a_region_is_restarted_alone;
 mod a_restore_reads_what_it_needs;
 mod a_restored_job_keeps_its_event_time;
 mod a_standby_takes_over;

@@ -5,6 +5,7 @@
 //! that is pending is dropped in one place, [`Coordinator::discard_stray`].
 
 mod begin;
+mod failover;
 
 use std::collections::BTreeMap;
 
@@ -46,6 +47,8 @@ pub struct Coordinator {
     /// Whether hooks of the application take part in checkpoints.
     has_hooks: bool,
     settling: Option<Settling>,
+    /// A region of the job has failed: what is being appended is decided, and nothing else is begun.
+    is_failing_over: bool,
     /// Nothing is done any more: finished, failed, fenced or shut down.
     is_over: bool,
 }
@@ -66,6 +69,7 @@ impl Coordinator {
             cleaner: Cleaner::default(),
             has_hooks: false,
             settling: None,
+            is_failing_over: false,
             is_over: false,
             config,
         }
@@ -136,7 +140,10 @@ impl Coordinator {
         }
         let undecided = self.pending.iter().filter(|(checkpoint, _)| !self.log.has_begun(**checkpoint));
         let expiry = undecided.map(|(_, pending)| pending.expires_at_ms).min();
-        let may_trigger = || self.tasks.missing().is_none() && self.has_room() && !self.is_beginning();
+        let may_trigger = || {
+            let is_barred = self.tasks.missing().is_some() || self.is_failing_over;
+            !is_barred && self.has_room() && !self.is_beginning()
+        };
         let trigger = self.trigger.next_deadline().filter(|_| may_trigger());
         let reminder = self.settling.as_ref().and_then(Settling::next_deadline);
         [expiry, trigger, self.log.next_deadline(), reminder, self.cleaner.next_deadline()].into_iter().flatten().min()
@@ -197,6 +204,7 @@ impl Coordinator {
                 let message = format!("{}: {cause}", self.config.name_of(subtask));
                 self.end(&CheckpointFailure::new(CheckpointFailureReason::TaskFailure, message), actions);
             }
+            Event::RegionFailed { subtask, cause } => self.region_failed(subtask, &cause, actions),
             Event::Shutdown => self.end(&CheckpointFailureReason::CoordinatorShutdown.into(), actions),
         }
     }
@@ -226,8 +234,8 @@ impl Coordinator {
                 return;
             }
         }
-        // Everybody goes at once when the job is done.
-        if self.settling.is_none() {
+        // Everybody goes at once when the job is done; and who has finished while tasks are restarted is told by the next attempt.
+        if self.settling.is_none() && !self.is_failing_over {
             let subtasks = self.tasks.take_gone(self.pending.values().map(|pending| &pending.plan));
             actions.extend((!subtasks.is_empty()).then_some(Action::FinishSubtasks { subtasks }));
         }
@@ -235,6 +243,7 @@ impl Coordinator {
             actions.push(Action::NotifyComplete { checkpoint });
         }
         while !self.is_beginning()
+            && !self.is_failing_over
             && let Some(reason) = self.due(now_ms, actions)
         {
             self.trigger(now, reason, actions);
@@ -300,6 +309,9 @@ impl Coordinator {
 
     /// A tick of the periodic trigger that somebody else makes is bound to the interval's rules.
     fn may_begin(&self, now_ms: u64, request: CheckpointRequest) -> Result<(), CheckpointFailure> {
+        if self.is_failing_over {
+            return Err(CheckpointFailureReason::JobFailoverRegion.into());
+        }
         if let Some(failure) = self.barred() {
             return Err(failure);
         }
@@ -357,6 +369,8 @@ impl Coordinator {
         } else if is_known && !self.pending.contains_key(&checkpoint) && checkpoint < self.next_checkpoint {
             // The subtask may have written into the folder after it was deleted.
             self.discard_folder(checkpoint);
+        } else {
+            self.discard_late(&job, attempt, checkpoint);
         }
     }
 

@@ -175,6 +175,14 @@ pub enum Event {
         /// Why, for people.
         cause: String,
     },
+    /// A task has failed, and only its region is to be restarted: nothing new is begun, and what is being appended to the job
+    /// log is decided. Then the next attempt takes over the tasks that go on, see [`crate::Coordinator::taking_over`].
+    RegionFailed {
+        /// The subtask.
+        subtask: SubtaskId,
+        /// Why, for people.
+        cause: String,
+    },
     /// The attempt ends, because the job is cancelled for instance: nothing will complete any more.
     Shutdown,
 }

@@ -125,7 +125,7 @@ const MEANINGS: [Meaning; 26] = {
         row(Subsumed, "CHECKPOINT_SUBSUMED", PENDING, FREE, "a newer checkpoint completed first"),
         row(CoordinatorShutdown, "CHECKPOINT_COORDINATOR_SHUTDOWN", PENDING, FREE, "the attempt ended"),
         row(CoordinatorSuspend, "CHECKPOINT_COORDINATOR_SUSPEND", PENDING, FREE, "checkpoints were stopped"),
-        later("regional failover", row(JobFailoverRegion, "JOB_FAILOVER_REGION", PENDING, FREE, "tasks are being restarted")),
+        row(JobFailoverRegion, "JOB_FAILOVER_REGION", PENDING, FREE, "tasks are being restarted"),
         row(TaskCheckpointFailure, "TASK_CHECKPOINT_FAILURE", PENDING, FREE, "a subtask that does not exist was asked to take part"),
         row(UnknownTaskCheckpointNotificationFailure, "UNKNOWN_TASK_CHECKPOINT_NOTIFICATION_FAILURE", PENDING, FREE, "a subtask that does not exist was told how it ended"),
         row(TaskFailure, "TASK_FAILURE", PENDING, FREE, "a task failed"),

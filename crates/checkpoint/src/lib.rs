@@ -95,6 +95,8 @@ mod coordinator_property_test;
 #[cfg(test)]
 mod coordinator_test;
 #[cfg(test)]
+mod failover_test;
+#[cfg(test)]
 mod finished_inputs_test;
 #[cfg(test)]
 mod finished_tasks_test;

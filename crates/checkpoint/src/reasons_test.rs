@@ -116,6 +116,12 @@ fn stories() -> Vec<Story> {
             "Periodic checkpoints are stopped while one is pending and a request waits.",
             "@0 running\n @1000 enumerated 1\n request 1\n stop-scheduler\n @5000",
         ),
+        story(
+            JobFailoverRegion,
+            "A task fails of which only the region is restarted, while a checkpoint is pending and a request waits.",
+            "@0 running\n @1000 enumerated 1\n ack-only 1 0/0\n request 1\n region-failed 1/0 index out of bounds\n \
+             request 2\n @2000 ack 1",
+        ),
         declined(
             TaskCheckpointFailure,
             "A subtask that is not there was asked to take part.",

@@ -197,6 +197,7 @@ fn events(words: &[&str], last_append: Option<&LogRecord>) -> Vec<Event> {
             vec![Event::HookFailed { checkpoint, identifier, cause: cause() }]
         }
         "task-failed" => vec![Event::TaskFailed { subtask: one(1), cause: cause() }],
+        "region-failed" => vec![Event::RegionFailed { subtask: one(1), cause: cause() }],
         "enumerated" => vec![enumerated(checkpoint())],
         "ack" => all().map(|one| Event::Acknowledged(acknowledgement(ATTEMPT, checkpoint(), one))).collect(),
         "ack-only" => vec![Event::Acknowledged(acknowledgement(ATTEMPT, checkpoint(), one(2)))],

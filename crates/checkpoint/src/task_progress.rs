@@ -82,6 +82,15 @@ impl TaskProgress {
         }
     }
 
+    /// Goes on with these tasks of the attempt before. What their subtasks have reported there they report again.
+    pub(crate) fn take_over(&mut self, previous: &Self, tasks: &BTreeSet<u32>) {
+        for task in tasks {
+            let before = &previous.tasks[*task as usize];
+            let state = &mut self.tasks[*task as usize];
+            (state.stage, state.final_checkpoint) = (before.stage, before.final_checkpoint);
+        }
+    }
+
     /// Whether the attempt has this subtask.
     pub(crate) fn contains(&self, subtask: SubtaskId) -> bool {
         let task = self.tasks.get(subtask.task as usize);

@@ -7,22 +7,26 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use highwater_checkpoint::AttemptFailure;
-use highwater_state_api::{OperatorUid, SubtaskId};
+use highwater_state_api::{Attempt, MaxParallelism, OperatorUid, SubtaskId};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
+use crate::adoption::Survivors;
 use crate::build::{AttemptEnvironment, BuiltSubtask, build_subtasks};
 use crate::control::{Control, Report, Reports};
 use crate::control_lanes::ControlLanes;
 use crate::driver::{Input, Job};
+use crate::fence::Fence;
 use crate::io_pool::{IoPool, PoolExecutor};
 use crate::job::{Owner, RunningSubtask};
+use crate::lease_keeper::LeaseKeeper;
 use crate::operator::OperatorContext;
 use crate::patience::StartPatience;
 use crate::prepare::{Contexts, Prepared};
+use crate::regions::Regions;
 use crate::restore::{Claimant, ClaimedJob, Over, begin_attempt};
 use crate::shell::{Shell, StorageWork};
-use crate::start::{self, Claims, Started, StartedAttempt, Starter};
+use crate::start::{self, Adoption, Claims, Started, StartedAttempt, Starter};
 use crate::subtask::{Step, Subtask};
 use crate::threads::{self, Parker};
 use crate::{JobError, TaskError, failpoint};
@@ -44,16 +48,18 @@ pub(crate) enum AttemptEnd {
     /// The task's name and what went wrong.
     TaskFailed(String, TaskError),
     CoordinatorFailed(AttemptFailure),
+    /// The task's name, what went wrong, and the tasks of other regions, which go on.
+    RegionFailed(String, TaskError, Box<Survivors>),
 }
 
-/// Runs one attempt to its end. An error means that no task was started.
+/// Starts every task of the job that has not finished and runs the attempt to its end. An error means that no task was started.
 pub(crate) async fn run_attempt(
     job: &Arc<Job>,
     owner: &mut Owner,
     claims: &Arc<Claims>,
 ) -> Result<AttemptEnd, JobError> {
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
-    let starter = Starter { job: job.clone(), claims: claims.clone(), inputs: sender.clone() };
+    let starter = Starter { job: job.clone(), claims: claims.clone(), inputs: sender.clone(), adoption: None };
     let started = match start::start(starter, owner).await {
         Ok(Started::Finished) => return Ok(AttemptEnd::AlreadyFinished),
         Ok(Started::Cancelled) => return Ok(AttemptEnd::Cancelled),
@@ -62,73 +68,195 @@ pub(crate) async fn run_attempt(
         Err(error) => return Err(error),
     };
     let fence = started.fence.clone();
-    match run_started(job, owner, claims, started, sender, inputs).await {
-        result @ Ok(AttemptEnd::Finished | AttemptEnd::AlreadyFinished | AttemptEnd::Cancelled) => result,
-        // Whatever went wrong, if another process has the job, then that was the cause, or does not matter any more.
-        failed => match fence.foreign_claim().await {
-            Some(sequence) => Ok(AttemptEnd::CoordinatorFailed(AttemptFailure::Fenced { sequence })),
-            None => failed,
-        },
+    match RunningAttempt::start(job, claims, started, sender, inputs) {
+        Ok(attempt) => attempt.drive(owner).await,
+        Err(error) => unless_fenced(&fence, Err(error)).await,
     }
 }
 
-/// Runs an attempt that has claimed the job and is prepared.
-async fn run_started(
-    job: &Arc<Job>,
-    owner: &mut Owner,
-    claims: &Claims,
-    started: StartedAttempt,
-    sender: mpsc::Sender<Input>,
-    inputs: mpsc::Receiver<Input>,
-) -> Result<AttemptEnd, JobError> {
-    let StartedAttempt { claimed, prepared, fence, keeper } = started;
-    let Prepared { finished, enumerators, contexts } = prepared;
-    failpoint::hit(failpoint::DURING_RECOVERY);
+/// Whatever went wrong, if another process has the job, then that was the cause, or does not matter any more.
+async fn unless_fenced(fence: &Fence, failed: Result<AttemptEnd, JobError>) -> Result<AttemptEnd, JobError> {
+    match fence.foreign_claim().await {
+        Some(sequence) => Ok(AttemptEnd::CoordinatorFailed(AttemptFailure::Fenced { sequence })),
+        None => failed,
+    }
+}
 
-    let pool = IoPool::new(Handle::current(), sender.clone());
-    let running = start_subtasks(job, &claimed, &finished, contexts, &pool, &sender)?;
-    drop(sender);
-    let lanes = running.lanes.clone();
-    let tasks = job.graph.task_plans(&claimed.max_parallelism, &finished);
-    let storage_work = StorageWork { pool: pool.clone(), fence };
-    let mut shell = Shell::new(job, claimed.start, tasks, lanes, enumerators, storage_work, inputs);
-    let end = shell.run(owner).await;
-    // What was not written yet is needed by nobody any more.
-    pool.over.end();
-    let stuck = running.stop(job, &mut shell).await;
-    if let Some(stuck) = stuck {
-        match &end {
-            // What made the attempt fail is what its owner has to know, and the next attempt fences whatever is stuck.
-            AttemptEnd::TaskFailed(..) | AttemptEnd::CoordinatorFailed(_) => {
-                tracing::error!(target: "highwater::job", job = %job.name, %stuck, "left behind");
+/// An attempt whose subtasks run.
+pub(crate) struct RunningAttempt {
+    pub(crate) job: Arc<Job>,
+    pub(crate) claims: Arc<Claims>,
+    pub(crate) shell: Shell,
+    subtasks: RunningSubtasks,
+    pool: IoPool,
+    fence: Fence,
+    keeper: Option<LeaseKeeper>,
+    /// Tasks of which nothing was started, since they had finished before.
+    finished: BTreeSet<u32>,
+    max_parallelism: BTreeMap<OperatorUid, MaxParallelism>,
+}
+
+impl RunningAttempt {
+    /// Runs an attempt that has claimed the job and is prepared.
+    fn start(
+        job: &Arc<Job>,
+        claims: &Arc<Claims>,
+        started: StartedAttempt,
+        sender: mpsc::Sender<Input>,
+        inputs: mpsc::Receiver<Input>,
+    ) -> Result<Self, JobError> {
+        let StartedAttempt { claimed, prepared, fence, keeper } = started;
+        let Prepared { finished, enumerators, contexts } = prepared;
+        failpoint::hit(failpoint::DURING_RECOVERY);
+        let pool = IoPool::new(Handle::current(), sender);
+        let (subtasks, board) = start_subtasks(job, &claimed, &finished, contexts, &pool)?;
+        job.board.lock().running = board;
+        let tasks = job.graph.task_plans(&claimed.max_parallelism, &finished);
+        let storage_work = StorageWork { pool: pool.clone(), fence: fence.clone() };
+        let ClaimedJob { start, max_parallelism, .. } = *claimed;
+        let shell = Shell::new(job, start, tasks, subtasks.lanes.clone(), enumerators, storage_work, inputs);
+        let (job, claims) = (job.clone(), claims.clone());
+        Ok(Self { job, claims, shell, subtasks, pool, fence, keeper, finished, max_parallelism })
+    }
+
+    /// Runs the attempt to its end. When only a region has failed, the other tasks go on.
+    pub(crate) async fn drive(mut self, owner: &mut Owner) -> Result<AttemptEnd, JobError> {
+        match self.shell.run(owner).await {
+            AttemptEnd::TaskFailed(task, error) => match self.shell.failed_region().cloned() {
+                Some(region) => Survivors::leave(self, region, task, error, owner).await,
+                None => self.end(AttemptEnd::TaskFailed(task, error)).await,
+            },
+            end => self.end(end).await,
+        }
+    }
+
+    /// Stops the subtasks of these tasks and waits for their threads. Says which have not stopped, if any; an error is the end of
+    /// the attempt for the others, too.
+    pub(crate) async fn stop_tasks(
+        &mut self,
+        tasks: &BTreeSet<u32>,
+        owner: &mut Owner,
+    ) -> Result<Option<String>, AttemptEnd> {
+        let Self { job, shell, subtasks, .. } = self;
+        let subtasks_of_tasks = subtasks.cancel_tasks(tasks);
+        let stopped = shell.serve_until(owner, |shell| shell.have_gone(&subtasks_of_tasks));
+        match tokio::time::timeout(STOP_DEADLINE, stopped).await {
+            Ok(result) => result.map(|()| {
+                subtasks.join(tasks);
+                None
+            }),
+            Err(_) => Ok(Some(subtasks.stuck(job, tasks))),
+        }
+    }
+
+    /// What an attempt that restarts a region has to take over.
+    pub(crate) fn adoption(&self, region: &BTreeSet<u32>) -> Adoption {
+        Adoption {
+            survivors: Regions::of(&self.job.graph).tasks_without(region),
+            fence: self.fence.clone(),
+            triggered: self.shell.highest_triggered(),
+            newest: self.shell.newest_checkpoint(),
+        }
+    }
+
+    /// Where the subtasks report.
+    pub(crate) fn inputs(&self) -> mpsc::Sender<Input> {
+        self.pool.inputs()
+    }
+
+    /// Becomes the attempt that has claimed the job and is prepared to restart a region, of which nothing runs any more.
+    /// An error changes nothing.
+    pub(crate) fn adopt(&mut self, started: StartedAttempt, region: &BTreeSet<u32>) -> Result<(), JobError> {
+        let StartedAttempt { claimed, prepared, keeper, .. } = started;
+        let Prepared { finished, enumerators, contexts } = prepared;
+        failpoint::hit(failpoint::DURING_RECOVERY);
+        let left_out = &finished | &Regions::of(&self.job.graph).tasks_without(region);
+        let (restarted, board) = start_subtasks(&self.job, &claimed, &left_out, contexts, &self.pool)?;
+        let ClaimedJob { start, max_parallelism, .. } = *claimed;
+        self.finished.retain(|task| !region.contains(task));
+        self.finished.extend(finished);
+        for operator in region.iter().flat_map(|task| &self.job.graph.tasks[*task as usize].operators) {
+            self.max_parallelism.insert(operator.uid.clone(), max_parallelism[&operator.uid]);
+        }
+        self.subtasks.take_in(start.attempt, region, restarted);
+        {
+            let mut status = self.job.board.lock();
+            status.restarting_region(region);
+            status.running.extend(board);
+            status.running.sort_by_key(|running| (running.task, running.subtask));
+        }
+        let tasks = self.job.graph.task_plans(&self.max_parallelism, &self.finished);
+        self.shell.adopt(start, tasks, self.subtasks.lanes.clone(), region, enumerators);
+        // The lease was kept by both for a moment.
+        self.keeper = keeper;
+        Ok(())
+    }
+
+    /// Takes down what has gone on after a region has failed.
+    pub(crate) async fn end_survivors(mut self, end: AttemptEnd) -> Result<AttemptEnd, JobError> {
+        self.shell.shut_down();
+        self.end(end).await
+    }
+
+    /// The same, for another attempt or for none. An error is the end of the job for this process.
+    pub(crate) async fn stop(mut self) -> Result<(), AttemptEnd> {
+        self.shell.shut_down();
+        let fence = self.fence.clone();
+        // What could not be stopped has been said.
+        let _ = self.take_down(true, false).await;
+        let foreign = fence.foreign_claim().await;
+        fence.expect_nobody();
+        foreign.map_or(Ok(()), |sequence| Err(AttemptEnd::CoordinatorFailed(AttemptFailure::Fenced { sequence })))
+    }
+
+    /// Takes everything down that still runs.
+    pub(crate) async fn end(self, end: AttemptEnd) -> Result<AttemptEnd, JobError> {
+        let fence = self.fence.clone();
+        let is_failure = matches!(end, AttemptEnd::TaskFailed(..) | AttemptEnd::CoordinatorFailed(_));
+        let is_finished = matches!(end, AttemptEnd::Finished);
+        let ended = self.take_down(is_failure, is_finished).await.map(|()| end);
+        let ended = if is_failure || ended.is_err() { unless_fenced(&fence, ended).await } else { ended };
+        // Whatever could not be stopped is of no attempt that is still to come.
+        fence.expect_nobody();
+        ended
+    }
+
+    async fn take_down(mut self, is_failure: bool, is_finished: bool) -> Result<(), JobError> {
+        let job = self.job.clone();
+        // What was not written yet is needed by nobody any more.
+        self.pool.over.end();
+        if let Some(stuck) = self.subtasks.stop(&job, &mut self.shell).await {
+            if !is_failure {
+                return Err(JobError::Threads(stuck));
             }
-            _ => return Err(JobError::Threads(stuck)),
+            // What made the attempt fail is what its owner has to know, and the next attempt fences whatever is stuck.
+            tracing::error!(target: "highwater::job", job = %job.name, %stuck, "left behind");
         }
-    }
-    // Nobody waits for answers any more, so that whatever still has one to give can be done.
-    drop(shell);
-    // What is still being written or deleted belongs to this attempt and is to be over when the next one begins. If the
-    // storage hangs, the claim of the next one makes it harmless.
-    if tokio::time::timeout(STOP_DEADLINE, pool.idle()).await.is_err() {
-        tracing::warn!(target: "highwater::job", job = %job.name, "the storage has not answered before the attempt ended");
-    } else if matches!(end, AttemptEnd::Finished) {
-        // Another start would delete the checkpoints, which nobody needs any more, and what answers that were on their way
-        // when the job finished have left of others; and there will be none.
-        let tidied = begin_attempt(
-            &job.patient_storage(StartPatience::default()),
-            &job.name,
-            &[],
-            job.restore_options(),
-            Claimant { nonce: claims.nonce(), over: Over::Own },
-        )
-        .await;
-        if let Err(error) = tidied {
-            tracing::warn!(target: "highwater::job", job = %job.name, ?error, "the storage could not be tidied up");
+        // Nobody waits for answers any more, so that whatever still has one to give can be done.
+        drop(self.shell);
+        // What is still being written or deleted belongs to this attempt and is to be over when the next one begins. If the
+        // storage hangs, the claim of the next one makes it harmless.
+        if tokio::time::timeout(STOP_DEADLINE, self.pool.idle()).await.is_err() {
+            tracing::warn!(target: "highwater::job", job = %job.name, "the storage has not answered before the attempt ended");
+        } else if is_finished {
+            // Another start would delete the checkpoints, which nobody needs any more, and what answers that were on their way
+            // when the job finished have left of others; and there will be none.
+            let tidied = begin_attempt(
+                &job.patient_storage(StartPatience::default()),
+                &job.name,
+                &[],
+                job.restore_options(),
+                Claimant { nonce: self.claims.nonce(), over: Over::Own },
+            )
+            .await;
+            if let Err(error) = tidied {
+                tracing::warn!(target: "highwater::job", job = %job.name, ?error, "the storage could not be tidied up");
+            }
         }
+        // Until here: what the attempt still had under way was its own as long as its lease was renewed.
+        drop(self.keeper);
+        Ok(())
     }
-    // Until here: what the attempt still had under way was its own as long as its lease was renewed.
-    drop(keeper);
-    Ok(end)
 }
 
 /// The subtasks of an attempt, each on its thread.
@@ -140,11 +268,11 @@ struct RunningSubtasks {
 fn start_subtasks(
     job: &Job,
     claimed: &ClaimedJob,
-    finished: &BTreeSet<u32>,
+    left_out: &BTreeSet<u32>,
     mut contexts: Contexts,
     pool: &IoPool,
-    inputs: &mpsc::Sender<Input>,
-) -> Result<RunningSubtasks, JobError> {
+) -> Result<(RunningSubtasks, Vec<RunningSubtask>), JobError> {
+    let inputs = pool.inputs();
     let parkers: BTreeMap<SubtaskId, Arc<Parker>> = contexts.keys().map(|id| (*id, Arc::default())).collect();
     let environment = AttemptEnvironment {
         job: job.name.clone(),
@@ -152,7 +280,7 @@ fn start_subtasks(
         restored: claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint),
         mode: job.checkpoints.mode,
         checkpoints_after_tasks_finish: job.checkpoints.after_tasks_finish,
-        finished,
+        finished: left_out,
         max_parallelism: &claimed.max_parallelism,
         channel_bytes_max: CHANNEL_BYTES_MAX,
         executor: Arc::new(PoolExecutor {
@@ -171,7 +299,7 @@ fn start_subtasks(
         let id = subtask.id();
         let head = &job.graph.tasks[id.task as usize].operators[0];
         let (operator, is_source) = (head.uid.clone(), head.source.is_some());
-        board.push(RunningSubtask { operator, subtask: id.subtask, is_source, metrics, covered: 0 });
+        board.push(RunningSubtask { task: id.task, operator, subtask: id.subtask, is_source, metrics, covered: 0 });
         running.lanes.insert(id, control);
         let task = SubtaskThread {
             subtask: subtask
@@ -188,8 +316,7 @@ fn start_subtasks(
             Err(error) => return Err(JobError::Threads(error.to_string())),
         }
     }
-    job.board.lock().running = board;
-    Ok(running)
+    Ok((running, board))
 }
 
 impl RunningSubtasks {
@@ -197,24 +324,48 @@ impl RunningSubtasks {
         self.lanes.tell_all(&Control::Cancel);
     }
 
-    /// Tells every subtask to stop and waits for the threads. Says which have not stopped, if any.
-    async fn stop(mut self, job: &Job, shell: &mut Shell<'_>) -> Option<String> {
-        self.cancel();
-        let expected = self.threads.len();
-        if tokio::time::timeout(STOP_DEADLINE, shell.all_stopped(expected)).await.is_err() {
-            let stuck = self.threads.iter().filter(|(_, thread)| !thread.is_finished());
-            let names: Vec<String> =
-                stuck.map(|(id, _)| format!("{} ({})", job.graph.task_name(id.task as usize), id.subtask)).collect();
-            return Some(format!(
-                "these tasks did not stop within {} s, their code blocks: {}",
-                STOP_DEADLINE.as_secs(),
-                names.join(", ")
-            ));
-        }
-        for (_, thread) in self.threads.drain(..) {
-            // The thread has said that it is done; a panic in it was reported as the failure of its task.
+    /// Tells the subtasks of these tasks to stop. Which these are.
+    fn cancel_tasks(&self, tasks: &BTreeSet<u32>) -> Vec<SubtaskId> {
+        let subtasks = self.threads.iter().map(|(subtask, _)| *subtask).filter(|subtask| tasks.contains(&subtask.task));
+        let subtasks: Vec<SubtaskId> = subtasks.collect();
+        subtasks.iter().for_each(|subtask| self.lanes.tell_if_there(*subtask, Control::Cancel));
+        subtasks
+    }
+
+    /// Waits for the threads of these tasks, which have said that they are done.
+    fn join(&mut self, tasks: &BTreeSet<u32>) {
+        for (_, thread) in self.threads.extract_if(.., |(subtask, _)| tasks.contains(&subtask.task)) {
+            // A panic in it was reported as the failure of its task.
             let _ = thread.join();
         }
+    }
+
+    /// Which of these tasks have not stopped, for people.
+    fn stuck(&self, job: &Job, tasks: &BTreeSet<u32>) -> String {
+        let threads = self.threads.iter().filter(|(subtask, _)| tasks.contains(&subtask.task));
+        let stuck = threads.filter(|(_, thread)| !thread.is_finished());
+        let names: Vec<String> =
+            stuck.map(|(id, _)| format!("{} ({})", job.graph.task_name(id.task as usize), id.subtask)).collect();
+        let seconds = STOP_DEADLINE.as_secs();
+        format!("these tasks did not stop within {seconds} s, their code blocks: {}", names.join(", "))
+    }
+
+    /// Goes on as the subtasks of the next attempt, with those of these tasks that were started for it.
+    fn take_in(&mut self, attempt: Attempt, tasks: &BTreeSet<u32>, mut started: Self) {
+        let theirs = std::mem::replace(&mut started.lanes, ControlLanes::new(attempt));
+        self.lanes.take_in(tasks, theirs);
+        self.threads.append(&mut started.threads);
+    }
+
+    /// Tells every subtask to stop and waits for the threads. Says which have not stopped, if any.
+    async fn stop(&mut self, job: &Job, shell: &mut Shell) -> Option<String> {
+        self.cancel();
+        let expected: Vec<SubtaskId> = self.threads.iter().map(|(subtask, _)| *subtask).collect();
+        let all = expected.iter().map(|subtask| subtask.task).collect();
+        if tokio::time::timeout(STOP_DEADLINE, shell.all_gone(&expected)).await.is_err() {
+            return Some(self.stuck(job, &all));
+        }
+        self.join(&all);
         None
     }
 }

@@ -7,7 +7,7 @@ use std::task::Waker;
 
 use bytes::Bytes;
 use highwater_checkpoint::{Acknowledgement, Decline};
-use highwater_state_api::{CheckpointId, SubtaskId};
+use highwater_state_api::{Attempt, CheckpointId, SubtaskId};
 
 use crate::TaskError;
 
@@ -38,6 +38,9 @@ pub enum Control {
     AddSplit(Bytes),
     /// To a source: there will be no more splits.
     NoMoreSplits,
+    /// The next attempt takes the subtask over, which goes on: what it does from now on for checkpoints is of that attempt.
+    /// Answered by [`Report::Adopted`].
+    Adopt(Attempt),
     /// The task has finished: the subtask is to go.
     Finish,
     /// The attempt is over, finished or not: the subtask is to stop where it is.
@@ -59,6 +62,8 @@ pub enum Report {
     Acknowledged(Acknowledgement),
     /// A checkpoint cannot be taken.
     Declined(Decline),
+    /// The subtask is of the attempt that has taken it over. How far it has come is reported after that once more.
+    Adopted(SubtaskId),
     /// The subtask failed.
     Failed(SubtaskId, TaskError),
     /// The subtask has gone as it was told to.

@@ -1,6 +1,6 @@
 //! The control lanes of one attempt: who can be told something, and what it means if somebody cannot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use highwater_checkpoint::{CheckpointFailure, CheckpointFailureReason};
 use highwater_state_api::{Attempt, SubtaskId};
@@ -21,6 +21,13 @@ impl ControlLanes {
 
     pub(crate) fn insert(&mut self, subtask: SubtaskId, lane: ControlSender) {
         self.lanes.insert(subtask, lane);
+    }
+
+    /// Goes on as the lanes of the attempt that `restarted` are of, which take the place of those of these tasks.
+    pub(crate) fn take_in(&mut self, tasks: &BTreeSet<u32>, mut restarted: Self) {
+        self.attempt = restarted.attempt;
+        self.lanes.retain(|subtask, _| !tasks.contains(&subtask.task));
+        self.lanes.append(&mut restarted.lanes);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -47,6 +54,13 @@ impl ControlLanes {
                 let message = format!("there is no subtask {subtask} of attempt {attempt}");
                 Err(CheckpointFailure::new(reason, message))
             }
+        }
+    }
+
+    /// Tells a subtask something that is of no interest to one that is not there.
+    pub(crate) fn tell_if_there(&self, subtask: SubtaskId, message: Control) {
+        if let Some(lane) = self.lanes.get(&subtask) {
+            lane.send(message);
         }
     }
 

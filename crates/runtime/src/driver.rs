@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_checkpoint::OperatorTarget;
-use highwater_state_api::{BackendPairing, CheckpointStorage, JobName, MaxParallelism, StateBackend};
+use highwater_state_api::{Attempt, BackendPairing, CheckpointStorage, JobName, MaxParallelism, StateBackend};
 use tokio::sync::{oneshot, watch};
 
 use crate::attempt::{AttemptEnd, run_attempt};
@@ -25,7 +25,8 @@ use crate::restore::RestoreOptions;
 use crate::retrying_storage::RetryingStorage;
 use crate::start::Claims;
 use crate::{
-    JobError, backend_choice, checkpoint_config, failpoint, high_availability, options, threads, transaction_timeout,
+    FailoverStrategy, JobError, backend_choice, checkpoint_config, failover_strategy, failpoint, high_availability,
+    options, threads, transaction_timeout,
 };
 
 /// Threads that wait for storage at most.
@@ -37,8 +38,8 @@ const DROP_DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) enum Input {
     /// A subtask, or the asynchronous half of its snapshot, says something.
     Report(Report),
-    /// An action was carried out.
-    Event(highwater_checkpoint::Event),
+    /// An action of that attempt was carried out.
+    Event(Attempt, highwater_checkpoint::Event),
 }
 
 /// A job that was checked and can be run.
@@ -48,6 +49,7 @@ pub(crate) struct Job {
     pub(crate) config: JobConfig,
     pub(crate) checkpoints: CheckpointConfig,
     pub(crate) restart: RestartSettings,
+    pub(crate) failover: FailoverStrategy,
     pub(crate) high_availability: HighAvailability,
     pub(crate) state_backend: Arc<dyn StateBackend>,
     pub(crate) storage: Arc<dyn CheckpointStorage>,
@@ -85,6 +87,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
     let BackendPairing { state_backend, checkpoint_storage } = backend_choice::choose(&config)?;
     let checkpoints = checkpoint_config::choose(&config)?;
     let restart = restart_choice::choose(&config, checkpoints.interval.is_some())?;
+    let failover = failover_strategy::choose(&config)?;
     let high_availability = high_availability::choose(&config)?;
     transaction_timeout::check(&graph, &checkpoints, restart.strategy)?;
     let board = Arc::new(StatusBoard::new(checkpoints.history));
@@ -96,6 +99,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         graph,
         config,
         restart,
+        failover,
         high_availability,
         clock: Arc::new(SystemClock::new()),
         board: board.clone(),
@@ -173,20 +177,30 @@ async fn run_attempts(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, Jo
     let mut recovery = Recovery::new(job.restart);
     let claims = Arc::new(Claims::new());
     let finished = |outcome| Ok(JobResult { outcome, status: job.board.status() });
+    let mut end = run_attempt(job, owner, &claims).await;
     loop {
-        let failure = match run_attempt(job, owner, &claims).await {
+        let (failure, survivors) = match end {
             Ok(AttemptEnd::Finished) => return finished(JobOutcome::Finished),
             Ok(AttemptEnd::AlreadyFinished) => return finished(JobOutcome::AlreadyFinished),
             Ok(AttemptEnd::Cancelled) => return Err(JobError::Cancelled),
-            Ok(AttemptEnd::TaskFailed(task, source)) => Failure::Task { task, source },
-            Ok(AttemptEnd::CoordinatorFailed(failure)) => Failure::Coordinator(failure),
-            Err(error) => Failure::Start(error),
+            Ok(AttemptEnd::TaskFailed(task, source)) => (Failure::Task { task, source }, None),
+            Ok(AttemptEnd::RegionFailed(task, source, survivors)) => (Failure::Task { task, source }, Some(survivors)),
+            Ok(AttemptEnd::CoordinatorFailed(failure)) => (Failure::Coordinator(failure), None),
+            Err(error) => (Failure::Start(error), None),
         };
-        let delay = recovery.on_failure(&job.name, job.clock.now(), &job.board, failure)?;
-        job.board.lock().restarting();
-        tokio::select! {
-            () = tokio::time::sleep(delay) => {}
-            () = owner.cancel() => return Err(JobError::Cancelled),
-        }
+        let decided = recovery.on_failure(&job.name, job.clock.now(), &job.board, failure);
+        end = match (decided, survivors) {
+            (Ok(delay), Some(survivors)) => survivors.restart_region(owner, delay).await,
+            (Ok(delay), None) => {
+                job.board.lock().restarting();
+                tokio::select! {
+                    () = tokio::time::sleep(delay) => {}
+                    () = owner.cancel() => return Err(JobError::Cancelled),
+                }
+                run_attempt(job, owner, &claims).await
+            }
+            (Err(error), Some(survivors)) => return Err(survivors.give_up(error).await),
+            (Err(error), None) => return Err(error),
+        };
     }
 }

@@ -14,7 +14,7 @@ use crate::graph::JobGraph;
 use crate::job::{JobHandle, JobResult};
 use crate::master_hooks::MasterHookError;
 use crate::plan::{Node, NodeKind, Plan};
-use crate::{ExternalizedCheckpointRetention, JobError, RuntimeExecutionMode, driver};
+use crate::{ExternalizedCheckpointRetention, FailoverStrategy, JobError, RuntimeExecutionMode, driver};
 
 /// Describes a job and starts it. The name is the one under which the job resumes.
 ///
@@ -204,6 +204,13 @@ impl StreamExecutionEnvironment {
     /// fails before begins anew, if it has a restart strategy.
     pub fn set_runtime_mode(&self, mode: RuntimeExecutionMode) -> &Self {
         self.plan.borrow_mut().config.runtime_mode = Some(mode);
+        self
+    }
+
+    /// What is restarted when a task fails. Default: its region, which is the tasks that records reach it from or reach from
+    /// it; the tasks of other regions go on.
+    pub fn set_failover_strategy(&self, strategy: FailoverStrategy) -> &Self {
+        self.plan.borrow_mut().config.failover = Some(strategy);
         self
     }
 

@@ -7,6 +7,7 @@ use highwater_state_api::{ConfigNotices, Configuration, OptionDescription};
 use crate::checkpoint_config;
 use crate::options::execution::RUNTIME_MODE;
 use crate::options::high_availability::*;
+use crate::options::restart::FAILOVER_STRATEGY;
 use crate::plan::JobConfig;
 use crate::{JobError, options};
 
@@ -72,6 +73,7 @@ fn set_by_code(config: &JobConfig) -> Vec<(&'static str, String)> {
     let mut by_code = config.checkpoints.by_code();
     let mut add = |key, value: Option<String>| by_code.extend(value.map(|value| (key, value)));
     add(RUNTIME_MODE.key(), config.runtime_mode.map(|mode| mode.to_string()));
+    add(FAILOVER_STRATEGY.key(), config.failover.map(|strategy| strategy.to_string()));
     add(STANDBY.key(), config.high_availability.standby.map(|standby| standby.to_string()));
     add(LEASE_DURATION.key(), config.high_availability.lease.map(|lease| format!("{lease:?}")));
     by_code

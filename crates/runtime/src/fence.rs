@@ -5,6 +5,7 @@
 //! claim lies exactly where the attempt's own next record would. What may happen between the look and the effect is
 //! described in ARCHITECTURE.md.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,7 +59,6 @@ pub struct FenceSetup {
 
 struct Inner {
     setup: FenceSetup,
-    attempt: Attempt,
     state: Mutex<State>,
 }
 
@@ -67,14 +67,50 @@ struct State {
     /// The first number of the log that is not known to hold a record of this attempt.
     next_sequence: u64,
     fenced_by: Option<u64>,
+    /// The attempt, and those that it has taken subtasks over from.
+    attempts: BTreeSet<Attempt>,
+    /// What a claim of the attempt has that is going to take subtasks over, while one may come.
+    successor_nonce: Option<u64>,
 }
 
 impl Fence {
     /// The fence of an attempt that has claimed the job by an append that began at `begun`, or later.
     pub fn new(setup: FenceSetup, start: &AttemptStart, begun: Now) -> Self {
         let lease = Lease::new(setup.lease_ms, begun);
-        let state = Mutex::new(State { lease, next_sequence: start.next_sequence, fenced_by: None });
-        Self(Some(Arc::new(Inner { setup, attempt: start.attempt, state })))
+        let state = State {
+            lease,
+            next_sequence: start.next_sequence,
+            fenced_by: None,
+            attempts: BTreeSet::from([start.attempt]),
+            successor_nonce: None,
+        };
+        Self(Some(Arc::new(Inner { setup, state: Mutex::new(state) })))
+    }
+
+    /// The same process is going to claim the job, with this nonce, for an attempt that takes subtasks over. These go on while
+    /// it does: its claim does not fence them.
+    pub(crate) fn expect_successor(&self, nonce: u64) {
+        if let Some(inner) = &self.0 {
+            inner.lock().successor_nonce = Some(nonce);
+        }
+    }
+
+    /// The attempt has claimed the job by an append that began at `begun`, or later: whoever has this fence is of it.
+    pub(crate) fn succeed(&self, start: &AttemptStart, begun: Now) {
+        if let Some(inner) = &self.0 {
+            let mut state = inner.lock();
+            state.attempts.insert(start.attempt);
+            state.successor_nonce = None;
+            state.passed(start.next_sequence);
+            state.lease.appended(begun);
+        }
+    }
+
+    /// No attempt takes anything over any more: the next claim fences whoever has this fence, be it of the same process.
+    pub(crate) fn expect_nobody(&self) {
+        if let Some(inner) = &self.0 {
+            inner.lock().successor_nonce = None;
+        }
     }
 
     /// Whether an effect may happen now.
@@ -96,7 +132,7 @@ impl Fence {
         loop {
             match inner.read(sequence).await? {
                 None => return Ok(()),
-                Some(record) if inner.is_own(&record) => {
+                Some(record) if inner.is_own(sequence, &record) => {
                     sequence += 1;
                     inner.lock().passed(sequence);
                 }
@@ -172,12 +208,15 @@ impl Inner {
         }
     }
 
-    fn is_own(&self, record: &LogRecord) -> bool {
+    fn is_own(&self, sequence: u64, record: &LogRecord) -> bool {
+        let state = self.lock();
         match record {
-            LogRecord::Claim { .. } => false,
+            LogRecord::Claim { nonce, .. } => {
+                state.attempts.contains(&Attempt(sequence)) || state.successor_nonce == Some(*nonce)
+            }
             LogRecord::Completed { attempt, .. }
             | LogRecord::Dropped { attempt, .. }
-            | LogRecord::Finished { attempt } => *attempt == self.attempt,
+            | LogRecord::Finished { attempt } => state.attempts.contains(attempt),
         }
     }
 }

@@ -42,6 +42,10 @@ fn job() -> JobName {
     JobName::new("job").unwrap()
 }
 
+fn inline() -> StateHandle {
+    StateHandle::Inline(Bytes::new())
+}
+
 fn at(ms: u64) -> Now {
     Now { monotonic_ms: ms, wall_clock_ms: ms }
 }
@@ -66,11 +70,8 @@ impl Held {
     }
 
     fn complete(&self, sequence: u64) {
-        let metadata = StateHandle::Inline(Bytes::new());
-        self.append(
-            sequence,
-            &LogRecord::Completed { attempt: Attempt(2), checkpoint: CheckpointId(sequence), metadata },
-        );
+        let (attempt, checkpoint) = (Attempt(2), CheckpointId(sequence));
+        self.append(sequence, &LogRecord::Completed { attempt, checkpoint, metadata: inline() });
     }
 }
 
@@ -125,4 +126,45 @@ fn whoever_fails_asks_the_log_though_the_lease_is_valid() {
     held.claim(3);
     assert_eq!(held.check(), Ok(()), "a start that fences at once is found at the end of the lease");
     assert_eq!(block_on(held.fence.foreign_claim()), Some(3));
+}
+
+/// Contract: O275.
+#[test]
+fn a_claim_for_an_attempt_that_takes_over_closes_nothing() {
+    let held = held();
+    held.fence.expect_successor(5);
+    held.claim(3);
+    assert_eq!(held.at(LEASE_MS).check(), Ok(()), "also before the claim is known to be there");
+    let start = AttemptStart {
+        attempt: Attempt(3),
+        first_checkpoint: CheckpointId(20),
+        next_sequence: 4,
+        retained: Vec::new(),
+    };
+    held.fence.succeed(&start, at(LEASE_MS));
+    held.faults.arm(When::every(Operation::Read), Fault::FailBefore);
+    assert_eq!(held.at(2 * LEASE_MS - 1).check(), Ok(()), "the claim renews the lease");
+    held.faults.clear();
+    held.append(4, &LogRecord::Completed { attempt: Attempt(3), checkpoint: CheckpointId(20), metadata: inline() });
+    assert_eq!(held.at(3 * LEASE_MS).check(), Ok(()), "a record of the new attempt is its own");
+    // The next claim of the same process takes nothing over.
+    held.claim(5);
+    assert_eq!(held.check(), Err(FenceError::Fenced { sequence: 5 }));
+}
+
+#[test]
+fn a_claim_that_is_foreign_closes_the_fence_also_while_another_one_is_expected() {
+    let held = held();
+    held.fence.expect_successor(6);
+    held.claim(3);
+    assert_eq!(held.at(LEASE_MS).check(), FENCED);
+}
+
+#[test]
+fn an_attempt_that_was_to_be_taken_over_and_was_not_is_fenced_by_the_next_claim() {
+    let held = held();
+    held.fence.expect_successor(5);
+    held.fence.expect_nobody();
+    held.claim(3);
+    assert_eq!(held.at(LEASE_MS).check(), FENCED);
 }

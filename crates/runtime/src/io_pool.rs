@@ -39,6 +39,11 @@ impl IoPool {
         Self { runtime, inputs, outstanding: watch::Sender::new(0), over: OverCheckpoints::default() }
     }
 
+    /// Where what work results in goes.
+    pub(crate) fn inputs(&self) -> mpsc::Sender<Input> {
+        self.inputs.clone()
+    }
+
     /// Runs work; what it returns goes to the coordinator. When it panics, what `panicked` makes of the message does: every
     /// piece of work has its answer.
     pub(crate) fn submit(

@@ -1,5 +1,6 @@
 //! A running job as its owner sees it: handle, status and result.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -161,6 +162,8 @@ pub struct JobStatus {
     /// A record that probably makes the job fail whenever it is read; gone when a checkpoint is complete, since the job has
     /// got on.
     pub suspected_poison_record: Option<PoisonRecord>,
+    /// How many of these restarts were of one region of the job, while the tasks of the others went on.
+    pub regional_restarts: u32,
     /// How many checkpoints were completed by this process.
     pub checkpoints_completed: u64,
     /// The last complete checkpoint.
@@ -210,6 +213,7 @@ pub(crate) struct Board {
 
 #[derive(Debug)]
 pub(crate) struct RunningSubtask {
+    pub(crate) task: u32,
     pub(crate) operator: OperatorUid,
     pub(crate) subtask: u32,
     pub(crate) is_source: bool,
@@ -272,7 +276,17 @@ impl Board {
 
     /// The running attempt is over and will be followed by another: what is not in a checkpoint is read again.
     pub(crate) fn restarting(&mut self) {
-        for running in std::mem::take(&mut self.running) {
+        self.restarting_if(|_| true);
+    }
+
+    /// The same for these tasks alone: the others go on in the next attempt.
+    pub(crate) fn restarting_region(&mut self, tasks: &BTreeSet<u32>) {
+        self.restarting_if(|running| tasks.contains(&running.task));
+        self.status.regional_restarts += 1;
+    }
+
+    fn restarting_if(&mut self, is_restarted: impl Fn(&RunningSubtask) -> bool) {
+        for running in self.running.extract_if(.., |running| is_restarted(running)) {
             self.status.late_records += running.metrics.late_records();
             if running.is_source {
                 let records_in = running.metrics.records_in();

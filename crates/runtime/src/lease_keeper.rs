@@ -124,7 +124,7 @@ impl LeaseKeeping {
         while !stop.is_over.load(Ordering::Relaxed) {
             if let Some(event) = self.runtime.block_on(self.renewals.renew()) {
                 // The coordinator is gone when its attempt is over.
-                let _ = self.inputs.blocking_send(Input::Event(event));
+                let _ = self.inputs.blocking_send(Input::Event(self.renewals.attempt, event));
                 return;
             }
             stop.parker.park(Some(interval));

@@ -6,6 +6,7 @@
 //!   driven by `step`; a [`Master`] joins the coordinator of `highwater-checkpoint` with the split enumerators and is
 //!   driven by the shell.
 
+mod adoption;
 mod alignment;
 mod attempt;
 mod backend_choice;
@@ -25,6 +26,7 @@ mod environment;
 mod error;
 mod explain;
 mod externalized_retention;
+mod failover_strategy;
 mod failpoint;
 mod fall_back;
 mod fence;
@@ -49,6 +51,7 @@ mod prepare;
 mod random;
 pub mod read_share;
 mod recovery;
+mod regions;
 mod restart_choice;
 pub mod restore;
 mod retrying_storage;
@@ -73,6 +76,7 @@ pub use data_stream::{DataStream, DataStreamSink, KeyedStream};
 pub use environment::StreamExecutionEnvironment;
 pub use error::{JobError, OperatorCall, TaskError};
 pub use externalized_retention::ExternalizedCheckpointRetention;
+pub use failover_strategy::FailoverStrategy;
 pub use fall_back::DamagedCheckpoint;
 pub use fence::{Fence, FenceError, FenceSetup};
 pub use finished_tasks::FinishedOperatorError;

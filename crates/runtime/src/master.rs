@@ -3,6 +3,8 @@
 //! It joins the coordinator with the split enumerators and the gate between these and the readers. It has no channel, no
 //! clock and no storage: in production the shell gives it what comes in and obeys, in a simulation a scheduler does.
 
+mod failover;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +20,7 @@ use crate::TaskError;
 use crate::control::{Control, Report};
 use crate::error::chain_of;
 use crate::graph::AnyEnumerator;
+use crate::regions::Regions;
 use crate::split_gate::SplitGate;
 use crate::threads::message_of;
 
@@ -51,6 +54,8 @@ pub enum MasterEnd {
     Finished,
     /// A task failed; the task is given by its index.
     TaskFailed(usize, TaskError),
+    /// A task failed, and only these tasks are to be restarted: the others go on.
+    RegionFailed(usize, TaskError, BTreeSet<u32>),
     /// The coordinator ended the attempt.
     CoordinatorFailed(AttemptFailure),
 }
@@ -66,6 +71,12 @@ pub struct Master {
     stats: Option<SharedStats>,
     /// Subtasks have been told that all of them run.
     all_running: bool,
+    /// What is restarted together; `None`: everything.
+    regions: Option<Regions>,
+    /// The tasks that are to be restarted.
+    failed: BTreeSet<u32>,
+    /// Subtasks of the attempt before that were taken over and have not said yet that they are of this one.
+    adopted: BTreeSet<SubtaskId>,
 }
 
 /// Statistics of checkpoints that others look at while a master writes them.
@@ -86,6 +97,9 @@ impl Master {
             is_processing_backlog: false,
             stats: None,
             all_running: false,
+            regions: None,
+            failed: BTreeSet::new(),
+            adopted: BTreeSet::new(),
         }
     }
 
@@ -108,6 +122,9 @@ impl Master {
     /// Takes what a subtask, or the asynchronous half of its snapshot, says.
     pub fn on_report(&mut self, now: Now, report: Report) -> Vec<Order> {
         let mut orders = Vec::new();
+        if self.is_out_of_date(&report) {
+            return orders;
+        }
         match report {
             Report::Running(subtask) => self.event(now, Event::SubtaskRunning { subtask }, &mut orders),
             Report::Ended(subtask) => self.event(now, Event::SubtaskEnded { subtask }, &mut orders),
@@ -128,11 +145,10 @@ impl Master {
                 }
             }
             Report::Declined(decline) => self.event(now, Event::Declined(decline), &mut orders),
-            Report::Failed(subtask, error) => {
-                let cause = chain_of(&error);
-                self.event(now, Event::TaskFailed { subtask, cause }, &mut orders);
-                orders.push(Order::End(MasterEnd::TaskFailed(subtask.task as usize, error)));
+            Report::Adopted(subtask) => {
+                self.adopted.remove(&subtask);
             }
+            Report::Failed(subtask, error) => self.task_failed(now, subtask, error, &mut orders),
             Report::Stopped(_) => {}
         }
         self.look_at_backlog(now, &mut orders);

@@ -10,7 +10,6 @@ use highwater_state_api::{
 };
 use highwater_stream_api::{Boundedness, Data, KeySelector, KeyedProcessFunction, Sink, Source};
 
-use crate::JobError;
 use crate::batch::decode;
 use crate::channel::BatchDecoder;
 use crate::checkpoint_config::CheckpointSettings;
@@ -25,6 +24,7 @@ use crate::operators::{KeyedProcessOperator, SinkOperator, SortedKeysOperator, S
 use crate::output::{HashOutput, RoundRobinOutput};
 use crate::runtime_mode::{self, Execution, RuntimeExecutionMode};
 use crate::sort::SortSettings;
+use crate::{FailoverStrategy, JobError};
 
 /// How many rows are cached before byte tables when nothing else is set.
 const DEFAULT_CACHED_ROWS_MAX: usize = 1 << 16;
@@ -48,6 +48,7 @@ pub(crate) struct JobConfig {
     pub(crate) restart: Option<RestartStrategy>,
     /// What was set by code; of a job that was built, what it comes down to.
     pub(crate) runtime_mode: Option<RuntimeExecutionMode>,
+    pub(crate) failover: Option<FailoverStrategy>,
     pub(crate) parallelism: u32,
     pub(crate) max_parallelism: Option<u32>,
     pub(crate) cached_rows_max: usize,
@@ -223,6 +224,7 @@ impl Plan {
             hooks: MasterHooks::default(),
             restart: None,
             runtime_mode: None,
+            failover: None,
             parallelism: 1,
             max_parallelism: None,
             cached_rows_max: DEFAULT_CACHED_ROWS_MAX,

@@ -56,25 +56,26 @@ pub struct Prepared {
 /// All state is read before anything outside the job is touched. When it turns out to be damaged, and the job may fall back,
 /// `claimed` goes on from an older checkpoint.
 pub async fn prepare(preparation: &Preparation<'_>, claimed: &mut ClaimedJob) -> Result<Prepared, JobError> {
-    prepare_if(preparation, claimed, &|_, _| Ok(())).await
+    prepare_if(preparation, claimed, &BTreeSet::new(), &|_, _| Ok(())).await
 }
 
-/// The same, if what hooks have in the checkpoint that the job falls back to is acceptable.
+/// The same, without the tasks that go on, and if what hooks have in the checkpoint that the job falls back to is acceptable.
 pub(crate) async fn prepare_if(
     preparation: &Preparation<'_>,
     claimed: &mut ClaimedJob,
+    survivors: &BTreeSet<u32>,
     accepts: &AcceptsHooks<'_>,
 ) -> Result<Prepared, JobError> {
-    let StateRead { finished, contexts, splits } = loop {
-        match read_state(preparation, claimed).await {
+    let StateRead { finished, left_out, contexts, splits } = loop {
+        match read_state(preparation, claimed, survivors).await {
             Ok(read) => break read,
             Err(error) => fall_back(preparation.storage, claimed, error, accepts).await?,
         }
     };
     say_dropped(preparation.storage, preparation.job, preparation.fence, claimed).await?;
     preparation.fence.check().await?;
-    start_sinks(preparation, &finished, &claimed.start, claimed.restored.as_ref())?;
-    let enumerators = create_enumerators(preparation, &finished, splits)?;
+    start_sinks(preparation, &left_out, &claimed.start, claimed.restored.as_ref())?;
+    let enumerators = create_enumerators(preparation, &left_out, splits)?;
     Ok(Prepared { finished, enumerators, contexts })
 }
 
@@ -82,30 +83,37 @@ pub(crate) async fn prepare_if(
 struct StateRead {
     /// The tasks that are not run again.
     finished: BTreeSet<u32>,
+    /// These, and those that go on: nothing was read for them.
+    left_out: BTreeSet<u32>,
     contexts: Contexts,
     splits: BTreeMap<OperatorUid, RestoredSplits>,
 }
 
 /// Reads and checks everything that the job gets back.
-async fn read_state(preparation: &Preparation<'_>, claimed: &ClaimedJob) -> Result<StateRead, JobError> {
+async fn read_state(
+    preparation: &Preparation<'_>,
+    claimed: &ClaimedJob,
+    survivors: &BTreeSet<u32>,
+) -> Result<StateRead, JobError> {
     let restored = claimed.restored.as_ref();
-    let finished = match restored {
+    let finished: BTreeSet<u32> = match restored {
         Some((checkpoint, assignment)) => finished_tasks(preparation.graph, assignment)
             .map_err(|source| JobError::Restore { checkpoint: *checkpoint, source: source.into() })?,
         None => BTreeSet::new(),
     };
-    let splits = read_splits(preparation, &finished, restored).await?;
-    let contexts = read_contexts(preparation, &finished, claimed).await?;
-    Ok(StateRead { finished, contexts, splits })
+    let left_out = &finished | survivors;
+    let splits = read_splits(preparation, &left_out, restored).await?;
+    let contexts = read_contexts(preparation, &left_out, claimed).await?;
+    Ok(StateRead { finished: &finished - survivors, left_out, contexts, splits })
 }
 
 fn start_sinks(
     preparation: &Preparation<'_>,
-    finished: &BTreeSet<u32>,
+    left_out: &BTreeSet<u32>,
     start: &AttemptStart,
     restored: Option<&(CheckpointId, Assignment)>,
 ) -> Result<(), JobError> {
-    for operator in running(preparation.graph, finished).flat_map(|(_, task)| &task.operators) {
+    for operator in running(preparation.graph, left_out).flat_map(|(_, task)| &task.operators) {
         let Some(sink) = &operator.sink else { continue };
         // A sink that is new in the job starts from nothing.
         let has_state =
@@ -120,12 +128,12 @@ fn start_sinks(
 /// What the enumerators get back, by the uid of their source.
 async fn read_splits(
     preparation: &Preparation<'_>,
-    finished: &BTreeSet<u32>,
+    left_out: &BTreeSet<u32>,
     restored: Option<&(CheckpointId, Assignment)>,
 ) -> Result<BTreeMap<OperatorUid, RestoredSplits>, JobError> {
     let mut splits = BTreeMap::new();
     let Some((checkpoint, assignment)) = restored else { return Ok(splits) };
-    for (_, uid, _) in preparation.graph.sources().filter(|(task, ..)| !finished.contains(&(*task as u32))) {
+    for (_, uid, _) in preparation.graph.sources().filter(|(task, ..)| !left_out.contains(&(*task as u32))) {
         if let Some(state) = assignment.operators.get(uid).and_then(|operator| operator.source.as_ref()) {
             let read = ShareReader::new(preparation.storage).read_source(state).await;
             splits.insert(uid.clone(), read.map_err(|error| restore_failed(*checkpoint, error))?);
@@ -136,11 +144,11 @@ async fn read_splits(
 
 fn create_enumerators(
     preparation: &Preparation<'_>,
-    finished: &BTreeSet<u32>,
+    left_out: &BTreeSet<u32>,
     splits: BTreeMap<OperatorUid, RestoredSplits>,
 ) -> Result<Enumerators, JobError> {
     let mut enumerators = Enumerators::new();
-    for (task, uid, source) in preparation.graph.sources().filter(|(task, ..)| !finished.contains(&(*task as u32))) {
+    for (task, uid, source) in preparation.graph.sources().filter(|(task, ..)| !left_out.contains(&(*task as u32))) {
         let enumerator = match splits.get(uid) {
             Some(splits) => source.restore_enumerator(splits),
             None => source.create_enumerator(),
@@ -154,11 +162,11 @@ fn create_enumerators(
 /// Reads and checks the state of every subtask.
 async fn read_contexts(
     preparation: &Preparation<'_>,
-    finished: &BTreeSet<u32>,
+    left_out: &BTreeSet<u32>,
     claimed: &ClaimedJob,
 ) -> Result<Contexts, JobError> {
     let mut contexts = Contexts::new();
-    for (task, node) in running(preparation.graph, finished) {
+    for (task, node) in running(preparation.graph, left_out) {
         let restored_checkpoint = restored_checkpoint(node, claimed);
         for operator in &node.operators {
             let uid = &operator.uid;
@@ -186,8 +194,8 @@ async fn read_contexts(
 }
 
 /// The tasks that are started, with their indexes.
-fn running<'a>(graph: &'a JobGraph, finished: &'a BTreeSet<u32>) -> impl Iterator<Item = (u32, &'a TaskNode)> {
-    (0..).zip(&graph.tasks).filter(|(task, _)| !finished.contains(task))
+fn running<'a>(graph: &'a JobGraph, left_out: &'a BTreeSet<u32>) -> impl Iterator<Item = (u32, &'a TaskNode)> {
+    (0..).zip(&graph.tasks).filter(|(task, _)| !left_out.contains(task))
 }
 
 /// The checkpoint that a task counts as restored from: it has to have had state in it.

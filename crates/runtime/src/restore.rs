@@ -119,20 +119,21 @@ pub async fn begin_attempt(
     options: RestoreOptions,
     claimant: Claimant,
 ) -> Result<Begun, JobError> {
-    begin_attempt_if(storage, job, targets, options, claimant, &|_, _| Ok(())).await
+    begin_attempt_if(storage, job, targets, options, claimant, None, &|_, _| Ok(())).await
 }
 
 /// Whether what hooks have in a checkpoint is acceptable.
 pub(crate) type AcceptsHooks<'a> = dyn Fn(CheckpointId, &[HookState]) -> Result<(), JobError> + Sync + 'a;
 
 /// The same, if what hooks have in the restored checkpoint is acceptable. Asked before the claim: a start that cannot go on
-/// must not stop a run that can.
+/// must not stop a run that can. No checkpoint gets the id `triggered` or a smaller one: subtasks that go on know of these.
 pub(crate) async fn begin_attempt_if(
     storage: &dyn CheckpointStorage,
     job: &JobName,
     targets: &[OperatorTarget],
     options: RestoreOptions,
     claimant: Claimant,
+    triggered: Option<CheckpointId>,
     accepts: &AcceptsHooks<'_>,
 ) -> Result<Begun, JobError> {
     for _ in 0..CLAIM_TRIES_MAX {
@@ -153,7 +154,7 @@ pub(crate) async fn begin_attempt_if(
                 .into(),
             ));
         }
-        let (first_checkpoint, record) = claim_record(&view, highest, claimant.nonce);
+        let (first_checkpoint, record) = claim_record(&view, highest.max(triggered), claimant.nonce);
         // What the attempt takes over, if its claim is the next record.
         let start = view.start(first_checkpoint);
         let is_old = |path: &ObjectPath| paths::renewing_attempt(job, path).is_some_and(|by| by < start.attempt);

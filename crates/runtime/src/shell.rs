@@ -1,13 +1,16 @@
 //! The shell around the master of an attempt: tells it what happens and obeys its orders. It decides nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_checkpoint::{Action, AttemptStart, Coordinator, CoordinatorConfig, Decline, Event, RequestId, TaskPlan};
-use highwater_state_api::{Attempt, CheckpointStorage, KEY_HASH_ID, SubtaskId};
+use highwater_state_api::{Attempt, CheckpointId, CheckpointStorage, KEY_HASH_ID, SubtaskId};
 use tokio::sync::mpsc;
 
+use crate::FailoverStrategy;
 use crate::attempt::AttemptEnd;
 use crate::checkpoint_coordinator::{Answer, Ask};
 use crate::control::{Control, Report};
@@ -17,6 +20,7 @@ use crate::fence::Fence;
 use crate::io_pool::IoPool;
 use crate::job::{Owner, locked};
 use crate::master::{Enumerators, Master, MasterEnd, Order};
+use crate::regions::Regions;
 use crate::retrying_storage::RetryingStorage;
 use crate::storage_work::{answer_of_failure, carry_out};
 
@@ -27,25 +31,30 @@ pub(crate) struct StorageWork {
 }
 
 /// The shell of one attempt.
-pub(crate) struct Shell<'a> {
-    job: &'a Job,
+pub(crate) struct Shell {
+    job: Arc<Job>,
     master: Master,
     attempt: Attempt,
     lanes: ControlLanes,
     storage_work: StorageWork,
     inputs: mpsc::Receiver<Input>,
     end: Option<AttemptEnd>,
+    /// The tasks that are to be restarted when the attempt is over, if the others go on.
+    failed_region: Option<BTreeSet<u32>>,
+    /// How many subtasks are to report that they run.
+    expected: usize,
     running: usize,
-    stopped: usize,
+    /// The subtasks that have stopped or failed.
+    gone: BTreeSet<SubtaskId>,
     /// How many checkpoints were asked for.
     requested: u64,
     /// Where the answers go that are still open.
     answers: BTreeMap<RequestId, Answer>,
 }
 
-impl<'a> Shell<'a> {
+impl Shell {
     pub(crate) fn new(
-        job: &'a Job,
+        job: &Arc<Job>,
         start: AttemptStart,
         tasks: Vec<TaskPlan>,
         lanes: ControlLanes,
@@ -54,33 +63,53 @@ impl<'a> Shell<'a> {
         inputs: mpsc::Receiver<Input>,
     ) -> Self {
         let attempt = start.attempt;
-        let config = coordinator_config(job, tasks);
-        let stats = job.board.checkpoint_stats();
-        let restored = job.board.lock().status.restored_from;
-        locked(&stats).begin_attempt(job.clock.now(), attempt, restored, &config);
-        let mut coordinator = Coordinator::new(config, start);
-        if let Some(interval) = job.checkpoints.interval_during_backlog {
-            coordinator = coordinator.with_backlog_interval(millis(interval));
-        }
-        if !job.config.hooks.is_empty() {
-            coordinator = coordinator.with_hooks();
-        }
-        if job.checkpoints.pauses_sources() {
-            coordinator = coordinator.with_early_first_checkpoint();
-        }
-        let master = Master::new(coordinator, lanes.subtasks(), enumerators).with_stats(stats);
+        let master = Master::new(coordinator(job, start, tasks), lanes.subtasks(), enumerators);
         Self {
-            job,
-            master,
+            job: job.clone(),
+            master: equipped(job, master),
             attempt,
+            expected: lanes.len(),
             lanes,
             storage_work,
             inputs,
             end: None,
+            failed_region: None,
             running: 0,
-            stopped: 0,
+            gone: BTreeSet::new(),
             requested: 0,
             answers: BTreeMap::new(),
+        }
+    }
+
+    /// Becomes the shell of the next attempt after a region has failed: it takes over whatever goes on. `lanes` are all lanes of
+    /// that attempt, `region` the tasks that were restarted, `enumerators` theirs.
+    pub(crate) fn adopt(
+        &mut self,
+        start: AttemptStart,
+        tasks: Vec<TaskPlan>,
+        lanes: ControlLanes,
+        region: &BTreeSet<u32>,
+        mut enumerators: Enumerators,
+    ) {
+        let survivors = (0..tasks.len() as u32).filter(|task| !region.contains(task)).collect();
+        let mut remaining = self.master.take_remaining();
+        enumerators.append(&mut remaining.enumerators);
+        self.attempt = start.attempt;
+        let coordinator = coordinator(&self.job, start, tasks).taking_over(&remaining.coordinator, &survivors);
+        let restarted = lanes.subtasks().filter(|subtask| region.contains(&subtask.task));
+        let subtasks: BTreeSet<SubtaskId> = restarted.chain(remaining.subtasks.iter().copied()).collect();
+        (self.expected, self.running, self.failed_region) = (subtasks.len(), 0, None);
+        let master = Master::new(coordinator, subtasks, enumerators).with_adopted(remaining.subtasks.clone());
+        self.master = equipped(&self.job, master);
+        self.lanes = lanes;
+        self.gone.retain(|subtask| !region.contains(&subtask.task));
+        let newest = self.newest_checkpoint();
+        for subtask in remaining.subtasks {
+            self.tell(subtask, Control::Adopt(self.attempt));
+            // Whoever has settled it says so to the next attempt too.
+            if let Some(checkpoint) = newest {
+                self.tell(subtask, Control::Complete(checkpoint));
+            }
         }
     }
 
@@ -88,13 +117,12 @@ impl<'a> Shell<'a> {
     pub(crate) async fn run(&mut self, owner: &mut Owner) -> AttemptEnd {
         loop {
             if let Some(end) = self.end.take() {
-                if !matches!(end, AttemptEnd::Finished) {
+                if !matches!(end, AttemptEnd::Finished) && self.failed_region.is_none() {
                     self.on_event(Event::Shutdown);
                 }
                 return end;
             }
-            let deadline = self.master.next_deadline();
-            let wait_ms = deadline.map(|deadline| deadline.saturating_sub(self.job.clock.now().monotonic_ms));
+            let wait_ms = self.wait_ms();
             tokio::select! {
                 biased;
                 ask = owner.next() => match ask {
@@ -108,38 +136,133 @@ impl<'a> Shell<'a> {
                     Some(Ask::StartScheduler) => self.on_event(Event::SchedulerStarted),
                     Some(Ask::StopScheduler) => self.on_event(Event::SchedulerStopped),
                 },
-                input = self.inputs.recv() => match input {
-                    Some(Input::Event(event)) => self.on_event(event),
-                    Some(Input::Report(report)) => self.on_report(report),
-                    // Every subtask holds a sender until it has reported how it ended, which ends this loop.
-                    None => unreachable!("the subtasks went away without a report"),
-                },
+                input = self.inputs.recv() => self.on_input(input),
                 () = sleep(wait_ms) => self.on_event(Event::Tick),
             }
         }
     }
 
-    /// Waits until `expected` subtasks have stopped or failed; what else comes in is of no interest any more.
-    pub(crate) async fn all_stopped(&mut self, expected: usize) {
-        while self.stopped < expected {
+    /// The tasks that are to be restarted while the others go on, if that is how the attempt has ended.
+    pub(crate) fn failed_region(&self) -> Option<&BTreeSet<u32>> {
+        self.failed_region.as_ref()
+    }
+
+    /// After a region has failed: serves the subtasks that go on until `until` is ready. The end of the attempt for these, too,
+    /// comes before.
+    pub(crate) async fn serve<T>(
+        &mut self,
+        owner: &mut Owner,
+        until: impl Future<Output = T>,
+    ) -> Result<T, AttemptEnd> {
+        let mut until = pin!(until);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut until => return Ok(done),
+                served = self.serve_one(owner) => served?,
+            }
+        }
+    }
+
+    /// The same, until something is so.
+    pub(crate) async fn serve_until(
+        &mut self,
+        owner: &mut Owner,
+        is_so: impl Fn(&Self) -> bool,
+    ) -> Result<(), AttemptEnd> {
+        while !is_so(self) {
+            self.serve_one(owner).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes what has come in until now.
+    pub(crate) fn catch_up(&mut self) -> Result<(), AttemptEnd> {
+        for _ in 0..self.inputs.len() {
+            if let Ok(input) = self.inputs.try_recv() {
+                self.on_input(Some(input));
+            }
+        }
+        self.end.take().map_or(Ok(()), Err)
+    }
+
+    /// What is asked meanwhile waits, as it does between two attempts.
+    async fn serve_one(&mut self, owner: &mut Owner) -> Result<(), AttemptEnd> {
+        let wait_ms = self.wait_ms();
+        tokio::select! {
+            biased;
+            () = owner.cancel() => return Err(AttemptEnd::Cancelled),
+            input = self.inputs.recv() => self.on_input(input),
+            () = sleep(wait_ms) => self.on_event(Event::Tick),
+        }
+        self.end.take().map_or(Ok(()), Err)
+    }
+
+    /// Whether these subtasks have stopped or failed.
+    pub(crate) fn have_gone(&self, subtasks: &[SubtaskId]) -> bool {
+        subtasks.iter().all(|subtask| self.gone.contains(subtask))
+    }
+
+    /// Whether nothing is being appended to the job log, once a region has failed.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.master.coordinator().pending().next().is_none()
+    }
+
+    /// The newest complete checkpoint.
+    pub(crate) fn newest_checkpoint(&self) -> Option<CheckpointId> {
+        self.master.coordinator().latest_complete()
+    }
+
+    /// The largest id of a checkpoint that somebody may have heard of.
+    pub(crate) fn highest_triggered(&self) -> Option<CheckpointId> {
+        self.master.coordinator().next_checkpoint().0.checked_sub(1).map(CheckpointId)
+    }
+
+    /// Nothing completes any more.
+    pub(crate) fn shut_down(&mut self) {
+        self.on_event(Event::Shutdown);
+    }
+
+    /// Waits until these subtasks have stopped or failed; what else comes in is of no interest any more.
+    pub(crate) async fn all_gone(&mut self, subtasks: &[SubtaskId]) {
+        while !self.have_gone(subtasks) {
             match self.inputs.recv().await {
-                Some(Input::Report(Report::Stopped(_) | Report::Failed(..))) => self.stopped += 1,
-                Some(_) => {}
+                Some(Input::Report(report)) => self.note_gone(&report),
+                Some(Input::Event(..)) => {}
                 None => return,
             }
         }
     }
 
+    fn wait_ms(&self) -> Option<u64> {
+        let deadline = self.master.next_deadline();
+        deadline.map(|deadline| deadline.saturating_sub(self.job.clock.now().monotonic_ms))
+    }
+
+    fn note_gone(&mut self, report: &Report) {
+        if let Report::Stopped(subtask) | Report::Failed(subtask, _) = report {
+            self.gone.insert(*subtask);
+        }
+    }
+
+    fn on_input(&mut self, input: Option<Input>) {
+        match input {
+            Some(Input::Event(attempt, event)) if attempt == self.attempt => self.on_event(event),
+            // An answer to what the attempt before has ordered. What it has not deleted the claim has found.
+            Some(Input::Event(..)) => {}
+            Some(Input::Report(report)) => self.on_report(report),
+            // The pool that waits for the storage holds a sender, and is there as long as this is.
+            None => unreachable!("the subtasks went away without a report"),
+        }
+    }
+
     fn on_report(&mut self, report: Report) {
-        match report {
-            Report::Running(_) => {
-                self.running += 1;
-                if self.running == self.lanes.len() {
-                    tracing::info!(target: "highwater::job", job = %self.job.name, "all subtasks are running");
-                }
+        self.note_gone(&report);
+        if matches!(report, Report::Running(_)) {
+            self.running += 1;
+            if self.running == self.expected {
+                tracing::info!(target: "highwater::job", job = %self.job.name, "all subtasks are running");
             }
-            Report::Stopped(_) | Report::Failed(..) => self.stopped += 1,
-            _ => {}
         }
         let orders = self.master.on_report(self.job.clock.now(), report);
         self.obey(orders);
@@ -184,15 +307,16 @@ impl<'a> Shell<'a> {
                 Order::Store(action) => {
                     let (storage, job) = (self.storage_for(&action), self.job.name.clone());
                     let failed = answer_of_failure(&action);
-                    let fence = self.storage_work.fence.clone();
-                    let work = async move { carry_out(&*storage, &job, &fence, action).await.map(Input::Event) };
-                    self.storage_work.pool.submit(work, |cause| failed(cause).map(Input::Event));
+                    let (fence, attempt) = (self.storage_work.fence.clone(), self.attempt);
+                    let answer = move |event| Input::Event(attempt, event);
+                    let work = async move { carry_out(&*storage, &job, &fence, action).await.map(answer) };
+                    self.storage_work.pool.submit(work, move |cause| failed(cause).map(answer));
                 }
                 Order::TriggerHooks(checkpoint, triggered_at_ms) => {
-                    let hooks = self.job.config.hooks.clone();
-                    let work = async move { Some(Input::Event(hooks.trigger(checkpoint, triggered_at_ms))) };
+                    let (hooks, attempt) = (self.job.config.hooks.clone(), self.attempt);
+                    let work = async move { Some(Input::Event(attempt, hooks.trigger(checkpoint, triggered_at_ms))) };
                     let failed = move |cause| {
-                        Some(Input::Event(Event::HookFailed { checkpoint, identifier: String::new(), cause }))
+                        Some(Input::Event(attempt, Event::HookFailed { checkpoint, identifier: String::new(), cause }))
                     };
                     self.storage_work.pool.submit(work, failed);
                 }
@@ -223,12 +347,43 @@ impl<'a> Shell<'a> {
                         MasterEnd::TaskFailed(task, error) => {
                             AttemptEnd::TaskFailed(self.job.graph.task_name(task), error)
                         }
+                        MasterEnd::RegionFailed(task, error, region) => {
+                            if self.end.is_none() {
+                                self.failed_region = Some(region);
+                            }
+                            AttemptEnd::TaskFailed(self.job.graph.task_name(task), error)
+                        }
                         MasterEnd::CoordinatorFailed(failure) => AttemptEnd::CoordinatorFailed(failure),
                     };
                     self.end.get_or_insert(end);
                 }
             }
         }
+    }
+}
+
+fn coordinator(job: &Job, start: AttemptStart, tasks: Vec<TaskPlan>) -> Coordinator {
+    let config = coordinator_config(job, tasks);
+    let restored = job.board.lock().status.restored_from;
+    locked(&job.board.checkpoint_stats()).begin_attempt(job.clock.now(), start.attempt, restored, &config);
+    let mut coordinator = Coordinator::new(config, start);
+    if let Some(interval) = job.checkpoints.interval_during_backlog {
+        coordinator = coordinator.with_backlog_interval(millis(interval));
+    }
+    if !job.config.hooks.is_empty() {
+        coordinator = coordinator.with_hooks();
+    }
+    if job.checkpoints.pauses_sources() {
+        coordinator = coordinator.with_early_first_checkpoint();
+    }
+    coordinator
+}
+
+fn equipped(job: &Job, master: Master) -> Master {
+    let master = master.with_stats(job.board.checkpoint_stats());
+    match job.failover {
+        FailoverStrategy::Region => master.with_regions(Regions::of(&job.graph)),
+        FailoverStrategy::Full => master,
     }
 }
 

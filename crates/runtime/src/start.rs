@@ -1,5 +1,6 @@
 //! The start of an attempt beside the coordinator's thread: a storage that hangs does not keep the owner from cancelling.
 
+use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +9,8 @@ use std::time::Duration;
 use highwater_checkpoint::{AttemptFailure, HookState, Now};
 use highwater_state_api::{CheckpointId, RowSettings};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::driver::{Input, Job};
 use crate::fence::{Fence, FenceSetup};
@@ -23,7 +25,7 @@ use crate::{JobError, batch_restore, random};
 
 /// How long a cancelled start is waited for. It ends at its next call of the storage; if the storage does not return from
 /// the one before, nobody waits for it any longer: all that it can still do is to claim the job, which harms nobody.
-const CANCEL_DEADLINE: Duration = Duration::from_secs(2);
+pub(crate) const CANCEL_DEADLINE: Duration = Duration::from_secs(2);
 
 /// The claims of this process.
 pub(crate) struct Claims {
@@ -70,10 +72,25 @@ pub(crate) struct Starter {
     pub(crate) claims: Arc<Claims>,
     /// Where it is said that the lease is lost.
     pub(crate) inputs: mpsc::Sender<Input>,
+    /// What is not started, because it goes on.
+    pub(crate) adoption: Option<Adoption>,
+}
+
+/// What an attempt takes over, instead of starting it.
+#[derive(Clone)]
+pub(crate) struct Adoption {
+    /// The tasks that go on.
+    pub(crate) survivors: BTreeSet<u32>,
+    /// The fence that their subtasks have.
+    pub(crate) fence: Fence,
+    /// The largest id of a checkpoint that they may have heard of.
+    pub(crate) triggered: Option<CheckpointId>,
+    /// The newest complete checkpoint that they may have heard of.
+    pub(crate) newest: Option<CheckpointId>,
 }
 
 /// How one try to claim the job came out.
-enum Tried {
+pub(crate) enum Tried {
     Ended(Started),
     /// The job is another process's.
     Held,
@@ -102,19 +119,7 @@ pub(crate) async fn start(starter: Starter, owner: &mut Owner) -> Result<Started
 }
 
 async fn start_over(starter: &Starter, over: Over, owner: &mut Owner) -> Result<Tried, JobError> {
-    let (shared, runtime, mut cancelled) = (starter.clone(), Handle::current(), owner.cancelled.clone());
-    let pool = runtime.clone();
-    let patience = StartPatience::until(owner.cancelled.clone());
-    let mut work = pool.spawn_blocking(move || {
-        let handle = runtime.clone();
-        runtime.block_on(async {
-            tokio::select! {
-                biased;
-                () = crate::job::until_cancelled(&mut cancelled) => Ok(Tried::Ended(Started::Cancelled)),
-                tried = shared.claim(over, patience, handle) => tried,
-            }
-        })
-    });
+    let mut work = begin(starter.clone(), over, owner.cancelled.clone());
     let joined = tokio::select! {
         biased;
         joined = &mut work => joined,
@@ -127,6 +132,32 @@ async fn start_over(starter: &Starter, over: Over, owner: &mut Owner) -> Result<
             }
         },
     };
+    outcome_of(joined)
+}
+
+/// Begins to claim the job, on a thread that may wait for the storage.
+pub(crate) fn begin(
+    starter: Starter,
+    over: Over,
+    mut cancelled: watch::Receiver<bool>,
+) -> JoinHandle<Result<Tried, JobError>> {
+    let runtime = Handle::current();
+    let pool = runtime.clone();
+    let patience = StartPatience::until(cancelled.clone());
+    pool.spawn_blocking(move || {
+        let handle = runtime.clone();
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = crate::job::until_cancelled(&mut cancelled) => Ok(Tried::Ended(Started::Cancelled)),
+                tried = starter.claim(over, patience, handle) => tried,
+            }
+        })
+    })
+}
+
+/// How a start came out that [`begin`] has begun.
+pub(crate) fn outcome_of(joined: Result<Result<Tried, JobError>, JoinError>) -> Result<Tried, JobError> {
     joined.unwrap_or_else(|error| match error.try_into_panic() {
         // Code of the user has panicked: the same as if it had done so on this thread.
         Ok(panic) => resume_unwind(panic),
@@ -136,13 +167,20 @@ async fn start_over(starter: &Starter, over: Over, owner: &mut Owner) -> Result<
 
 impl Starter {
     async fn claim(&self, over: Over, patience: StartPatience, runtime: Handle) -> Result<Tried, JobError> {
-        let Self { job, claims, .. } = self;
+        let Self { job, claims, adoption, .. } = self;
         let (targets, storage) = (job.targets()?, job.patient_storage(patience));
         // The lease counts from before the claim.
         let begun_at = job.clock.now();
         let claimant = Claimant { nonce: claims.nonce, over };
         let accepts = accepts_hooks(job);
-        let begun = begin_attempt_if(&storage, &job.name, &targets, job.restore_options(), claimant, &accepts);
+        let (mut options, mut triggered) = (job.restore_options(), None);
+        if let Some(adoption) = adoption {
+            // Whoever goes on cannot be taken back further than the newest checkpoint.
+            options.falls_back = false;
+            triggered = adoption.triggered;
+            adoption.fence.expect_successor(claims.nonce);
+        }
+        let begun = begin_attempt_if(&storage, &job.name, &targets, options, claimant, triggered, &accepts);
         let claimed = match begun.await? {
             Begun::Finished => return Ok(Tried::Ended(Started::Finished)),
             Begun::Held { sequence } if over == Over::Own => {
@@ -152,7 +190,13 @@ impl Starter {
             Begun::Claimed(claimed) => claimed,
         };
         claims.has_claimed.store(true, Ordering::Relaxed);
-        let fence = self.fence(&claimed, begun_at, runtime.clone());
+        let fence = match adoption {
+            Some(adoption) => {
+                adoption.fence.succeed(&claimed.start, begun_at);
+                adoption.fence.clone()
+            }
+            None => self.fence(&claimed, begun_at, runtime.clone()),
+        };
         match self.prepare(claimed, &storage, &fence, runtime).await {
             Ok(started) => Ok(Tried::Ended(Started::Prepared(Box::new(started)))),
             // Whatever went wrong, if another process has the job, then that was the cause, or does not matter any more.
@@ -177,6 +221,7 @@ impl Starter {
         let keeper = job.high_availability.standby.then(|| self.keep_lease(&claimed, fence, runtime)).transpose()?;
         let left_overs = std::mem::take(&mut claimed.left_overs);
         remove_left_overs(storage, fence, left_overs).await?;
+        self.check_newest(&claimed)?;
         note_claimed(job, &claimed);
         let preparation = Preparation {
             job: &job.name,
@@ -187,12 +232,28 @@ impl Starter {
             fence,
             now: job.clock.monotonic(),
         };
-        let prepared = prepare_if(&preparation, &mut claimed, &accepts_hooks(job)).await?;
+        let nobody = BTreeSet::new();
+        let survivors = self.adoption.as_ref().map_or(&nobody, |adoption| &adoption.survivors);
+        let prepared = prepare_if(&preparation, &mut claimed, survivors, &accepts_hooks(job)).await?;
         if !claimed.damaged.is_empty() {
             note_claimed(job, &claimed);
         }
-        restore_hooks(job, &claimed)?;
+        // Hooks belong to the whole job, and that goes on.
+        if self.adoption.is_none() {
+            restore_hooks(job, &claimed)?;
+        }
         Ok(StartedAttempt { claimed, prepared, fence: fence.clone(), keeper })
+    }
+
+    /// Whoever goes on knows of the checkpoint that the others go back to, and of none that is newer.
+    fn check_newest(&self, claimed: &ClaimedJob) -> Result<(), JobError> {
+        let restored = claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint);
+        match &self.adoption {
+            Some(adoption) if adoption.newest != restored => Err(JobError::Log(
+                format!("the newest complete checkpoint is {restored:?}, expected {:?}", adoption.newest).into(),
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn fence(&self, claimed: &ClaimedJob, begun_at: Now, runtime: Handle) -> Fence {

@@ -354,9 +354,23 @@ impl Subtask {
                 self.waits_for_split = false;
                 self.parts.chain.no_more_splits();
             }
+            Control::Adopt(attempt) => self.adopt(attempt),
             Control::Finish | Control::Cancel => return Ok(true),
         }
         Ok(false)
+    }
+
+    /// Another attempt has taken the subtask over, and is told what the one before was told.
+    fn adopt(&mut self, attempt: Attempt) {
+        let (id, reports) = (self.parts.id, &self.parts.reports);
+        self.parts.attempt = attempt;
+        reports.report(Report::Adopted(id));
+        if matches!(self.stage, Stage::Running | Stage::Ended) {
+            reports.report(Report::Running(id));
+        }
+        if self.stage == Stage::Ended {
+            reports.report(Report::Ended(id));
+        }
     }
 
     /// A checkpoint is complete. Also for a repeated word of it: the answer to the one before may have been lost.
@@ -485,3 +499,7 @@ mod subtask_declines_test;
 #[cfg(test)]
 #[path = "subtask_prepares_test.rs"]
 mod subtask_prepares_test;
+
+#[cfg(test)]
+#[path = "subtask_adoption_test.rs"]
+mod subtask_adoption_test;

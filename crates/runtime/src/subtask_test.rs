@@ -28,6 +28,7 @@ impl Reports for LoggingReports {
             Report::Ended(_) => "ended".to_owned(),
             Report::Settled(_, checkpoint) => format!("settled {checkpoint}"),
             Report::Declined(decline) => format!("declined {} {:?}", decline.checkpoint, decline.failure.reason),
+            Report::Adopted(_) => "adopted".to_owned(),
             Report::Stopped(_) => "stopped".to_owned(),
             Report::SplitRequested(_) => "needs a split".to_owned(),
             other => panic!("{other:?}"),
@@ -40,7 +41,9 @@ struct LoggingExecutor(Log);
 
 impl SnapshotExecutor for LoggingExecutor {
     fn submit(&self, snapshot: AsyncSnapshot) {
-        self.0.lock().unwrap().push(format!("snapshot {}", snapshot.checkpoint));
+        let attempt =
+            if snapshot.attempt > Attempt(1) { format!(" of attempt {}", snapshot.attempt) } else { String::new() };
+        self.0.lock().unwrap().push(format!("snapshot {}{attempt}", snapshot.checkpoint));
     }
 }
 
@@ -151,6 +154,11 @@ impl Fixture {
     pub(super) fn barrier(&self, channel: usize, checkpoint: u64) -> &Self {
         let barrier = Barrier { checkpoint: CheckpointId(checkpoint), triggered_at_ms: 42 };
         self.inputs[channel].send(Element::Barrier(barrier));
+        self
+    }
+
+    pub(super) fn end(&self, channel: usize) -> &Self {
+        self.inputs[channel].send(Element::End);
         self
     }
 

@@ -73,7 +73,7 @@ impl World {
     pub(crate) fn end_old(&mut self, mut process: Process, end: MasterEnd) -> Result<(), Violation> {
         let how = match end {
             MasterEnd::Finished => "the job is finished".to_owned(),
-            MasterEnd::TaskFailed(_, error) => chain_of(&error),
+            MasterEnd::TaskFailed(_, error) | MasterEnd::RegionFailed(_, error, _) => chain_of(&error),
             MasterEnd::CoordinatorFailed(failure) => failure.to_string(),
         };
         self.trace.write(self.now_ms, "master", format_args!("the old attempt {} ends: {how}", process.attempt));

@@ -462,6 +462,7 @@ fn describe_control(message: &Control) -> String {
         Control::Subsumed(checkpoint) => format!("checkpoint {checkpoint} is subsumed"),
         Control::AddSplit(_) => "read another split".to_owned(),
         Control::NoMoreSplits => "there are no more splits".to_owned(),
+        Control::Adopt(attempt) => format!("attempt {attempt} takes it over"),
         Control::Finish => "its task has finished".to_owned(),
         Control::Cancel => "stop".to_owned(),
     }
@@ -471,6 +472,7 @@ fn describe_report(report: &Report) -> String {
     match report {
         Report::Running(id) => format!("{id} runs"),
         Report::Ended(id) => format!("{id} has ended"),
+        Report::Adopted(id) => format!("{id} was taken over"),
         Report::Settled(id, checkpoint) => format!("{id} has settled checkpoint {checkpoint}"),
         Report::SplitRequested(id) => format!("{id} wants a split"),
         Report::Acknowledged(it) => {

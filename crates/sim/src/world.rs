@@ -468,7 +468,7 @@ impl World {
         let is_finished = matches!(end, MasterEnd::Finished);
         match end {
             MasterEnd::Finished => self.trace.write(self.now_ms, "master", "the job is finished"),
-            MasterEnd::TaskFailed(_, error) => {
+            MasterEnd::TaskFailed(_, error) | MasterEnd::RegionFailed(_, error, _) => {
                 let error = chain_of(&error);
                 self.trace.write(self.now_ms, "master", format_args!("the attempt ends: {error}"));
                 if !error.contains("as the seed says") {

@@ -13,6 +13,8 @@ use crate::{Data, Timestamp};
 /// [`Sink::commit`] for every restored transaction, writes, [`SinkWriter::prepare_commit`] at each barrier, and
 /// [`Sink::commit`] for the transactions of a checkpoint when it is complete. [`Sink::abort_earlier_attempts`] comes once in
 /// an attempt, when every subtask has committed what it restored and no checkpoint has been triggered; perhaps between writes.
+/// An attempt that restarts only a part of the job, to which the sink does not belong, does not call the sink: its writers
+/// go on as they are.
 ///
 /// # Transactions
 ///
@@ -66,7 +68,8 @@ pub trait Sink: Send + Sync + 'static {
         None
     }
 
-    /// Removes what earlier attempts left behind uncommitted, of whatever subtasks they had; nothing of this attempt.
+    /// Removes what earlier attempts left behind uncommitted, of whatever subtasks they had; nothing of this attempt, and
+    /// nothing of another sink: where two sinks write to one target, writers of an earlier attempt may still write for the other.
     /// Called on one subtask as soon as every transaction of a restored checkpoint is known to be committed, so that readers
     /// do not wait for transactions that will never end. An error is logged, and the next complete checkpoint tries again.
     fn abort_earlier_attempts(&self, _attempt: Attempt) -> Result<(), BoxedError> {

@@ -43,9 +43,8 @@ const LATER: &[Later] = &[
     Later::effect(
         "execution.state-recovery.approximate-local-recovery",
         Some("false"),
-        "every failure restarts the whole job",
+        "a restart takes every task of a region back to the checkpoint",
     ),
-    Later::effect("jobmanager.execution.failover-strategy", Some("full"), "every failure restarts the whole job"),
     Later::effect("execution.checkpointing.incremental", Some("false"), WHOLE)
         .with_old_keys(&["state.backend.incremental"]),
     Later::effect("execution.checkpointing.savepoint-dir", None, NO_SAVEPOINTS)
@@ -171,7 +170,6 @@ mod tests {
                 ("state.backend.rocksdb.memory.managed", "true"),
                 ("state.backend.local-recovery", "true"),
                 ("execution.checkpointing.file-merging.enabled", "true"),
-                ("jobmanager.execution.failover-strategy", "region"),
                 ("akka.framesize", "10485760b"),
                 ("task.checkpoint.alignment.max-size", "1000000"),
             ])

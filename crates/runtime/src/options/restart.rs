@@ -1,8 +1,10 @@
-//! The options that concern what follows a failure: the restart strategy, and records that fail every time.
+//! The options that concern what follows a failure: what is restarted and when, and records that fail every time.
 
 use std::time::Duration;
 
 use highwater_state_api::{ConfigOption, ConfigValue, OptionDescription};
+
+use crate::FailoverStrategy;
 
 const AT_LEAST_ONE: &str = "a whole number from 1 to 4294967295";
 const AT_LEAST_A_MILLISECOND: &str = "a duration of at least 1 ms, such as 10 min, 30 s or 500 (milliseconds)";
@@ -97,6 +99,13 @@ pub const EXPONENTIAL_DELAY_ATTEMPTS: ConfigOption<u32> = ConfigOption::new(
 .with_default("4294967295")
 .with_check(AT_LEAST_ONE, |attempts| *attempts >= 1);
 
+/// What is restarted when a task fails.
+pub const FAILOVER_STRATEGY: ConfigOption<FailoverStrategy> = ConfigOption::new(
+    "jobmanager.execution.failover-strategy",
+    "What is restarted when a task fails. `region`: the tasks that records reach it from or reach from it. `full`: all.",
+)
+.with_default("region");
+
 /// After how many equal failures a record is suspected.
 pub const POISON_RECORD_REPEATS: ConfigOption<u32> = ConfigOption::new(
     "restart-strategy.poison-record.repeats",
@@ -154,6 +163,7 @@ pub fn describe() -> Vec<OptionDescription> {
         EXPONENTIAL_DELAY_RESET_THRESHOLD.describe(),
         EXPONENTIAL_DELAY_JITTER.describe(),
         EXPONENTIAL_DELAY_ATTEMPTS.describe(),
+        FAILOVER_STRATEGY.describe(),
         POISON_RECORD_REPEATS.describe(),
         POISON_RECORD_ACTION.describe(),
     ]

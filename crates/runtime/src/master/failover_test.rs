@@ -1,0 +1,156 @@
+//! A master of two regions: which of them hears what, and what the master of the next attempt takes for its own.
+
+use bytes::Bytes;
+use highwater_checkpoint::{Action, AttemptStart, CoordinatorConfig, OperatorPlan, TaskPlan};
+use highwater_state_api::{Attempt, BoxedError, CheckpointId, JobName, MaxParallelism, OperatorUid, StateError};
+
+use super::*;
+use crate::control::Control;
+use crate::graph::{AnyEnumerator, JobGraph, TaskNode};
+
+const LEFT: SubtaskId = SubtaskId { task: 0, subtask: 0 };
+const RIGHT: SubtaskId = SubtaskId { task: 1, subtask: 0 };
+
+/// Hands out numbers.
+struct Numbers(u8);
+
+impl AnyEnumerator for Numbers {
+    fn next_split(&mut self, _: u32) -> Result<Option<Bytes>, BoxedError> {
+        self.0 += 1;
+        Ok(Some(Bytes::from(vec![self.0])))
+    }
+
+    fn snapshot(&self) -> Result<Vec<u8>, BoxedError> {
+        Ok(vec![self.0])
+    }
+}
+
+fn config() -> CoordinatorConfig {
+    let task = |uid: &str, group| TaskPlan {
+        parallelism: 1,
+        is_source: true,
+        upstream: Vec::new(),
+        group,
+        finished: false,
+        operators: vec![OperatorPlan {
+            uid: OperatorUid::new(uid).unwrap(),
+            max_parallelism: MaxParallelism::new(8).unwrap(),
+        }],
+    };
+    CoordinatorConfig {
+        job: JobName::new("job").unwrap(),
+        interval_ms: Some(1_000),
+        timeout_ms: 600,
+        min_pause_ms: 0,
+        max_concurrent: 1,
+        tolerable_failures: 0,
+        checkpoints_after_tasks_finish: true,
+        retain: 1,
+        key_hash: "a-hash".to_owned(),
+        tasks: vec![task("left", 0), task("right", 1)],
+    }
+}
+
+fn coordinator(attempt: u64) -> Coordinator {
+    let (first_checkpoint, next_sequence) = (CheckpointId(attempt), attempt + 1);
+    let start = AttemptStart { attempt: Attempt(attempt), first_checkpoint, next_sequence, retained: Vec::new() };
+    Coordinator::new(config(), start)
+}
+
+fn enumerator(uid: &str) -> (OperatorUid, Box<dyn AnyEnumerator>) {
+    (OperatorUid::new(uid).unwrap(), Box::new(Numbers(0)))
+}
+
+fn regions() -> Regions {
+    let task = || TaskNode { parallelism: 1, operators: Vec::new() };
+    Regions::of(&JobGraph { tasks: vec![task(), task()], edges: Vec::new() })
+}
+
+/// The master of attempt 5, whose checkpoint 5 is pending.
+fn master() -> Master {
+    let enumerators = Enumerators::from([(0, enumerator("left")), (1, enumerator("right"))]);
+    let mut master = Master::new(coordinator(5), [LEFT, RIGHT], enumerators).with_regions(regions());
+    for report in [Report::Running(LEFT), Report::Running(RIGHT)] {
+        master.on_report(at(0), report);
+    }
+    let orders = master.on_event(at(1_000), Event::Tick);
+    assert!(matches!(orders[..], [Order::Store(Action::InitializeLocation { .. })]), "{orders:?}");
+    master.on_event(at(1_000), Event::LocationInitialized { checkpoint: CheckpointId(5) });
+    master
+}
+
+fn at(ms: u64) -> Now {
+    Now { monotonic_ms: ms, wall_clock_ms: ms }
+}
+
+fn failed(subtask: SubtaskId) -> Report {
+    Report::Failed(subtask, TaskError::Panic { task: "task".to_owned(), during: None, message: "boom".to_owned() })
+}
+
+/// Who is told what.
+fn told(orders: &[Order]) -> Vec<(SubtaskId, &Control)> {
+    let told = |order| match order {
+        &Order::Tell(subtask, ref message) => Some((subtask, message)),
+        _ => None,
+    };
+    orders.iter().filter_map(told).collect()
+}
+
+/// Contract: O275.
+#[test]
+fn only_those_that_go_on_hear_that_the_checkpoint_is_aborted_and_they_are_served_further() {
+    let mut master = master();
+    let orders = master.on_report(at(1_100), failed(LEFT));
+    let aborted = Control::Aborted { checkpoint: CheckpointId(5), latest_complete: None };
+    assert_eq!(told(&orders), [(RIGHT, &aborted)]);
+    let Some(Order::End(MasterEnd::RegionFailed(0, _, tasks))) = orders.last() else { panic!("{orders:?}") };
+    assert_eq!(*tasks, BTreeSet::from([0]));
+
+    // Whatever is still heard of the region is of no interest.
+    for report in [Report::SplitRequested(LEFT), failed(LEFT), Report::Stopped(LEFT), Report::Ended(LEFT)] {
+        assert!(master.on_report(at(1_200), report).is_empty());
+    }
+    let orders = master.on_report(at(1_200), Report::SplitRequested(RIGHT));
+    assert_eq!(told(&orders), [(RIGHT, &Control::AddSplit(Bytes::from(vec![1])))]);
+    // The other region fails too: that is more than a region.
+    let orders = master.on_report(at(1_300), failed(RIGHT));
+    assert!(matches!(orders[..], [.., Order::End(MasterEnd::TaskFailed(1, _))]), "{orders:?}");
+}
+
+/// Contract: O282.
+#[test]
+fn a_failure_that_would_only_be_repeated_is_one_of_the_job() {
+    let error = TaskError::state(&OperatorUid::new("left").unwrap())(StateError::TooManyStates);
+    let orders = master().on_report(at(1_100), Report::Failed(LEFT, error));
+    assert!(matches!(orders[..], [.., Order::End(MasterEnd::TaskFailed(0, _))]), "{orders:?}");
+}
+
+/// Contract: O275.
+#[test]
+fn the_next_master_goes_on_with_the_enumerator_and_waits_until_everybody_knows_the_attempt() {
+    let mut master = master();
+    master.on_report(at(1_100), failed(LEFT));
+    master.on_report(at(1_200), Report::SplitRequested(RIGHT));
+    let mut remaining = master.take_remaining();
+    assert_eq!(remaining.subtasks, BTreeSet::from([RIGHT]));
+    assert_eq!(remaining.enumerators.keys().copied().collect::<Vec<_>>(), [1]);
+
+    remaining.enumerators.insert(0, enumerator("left"));
+    let coordinator = coordinator(9).taking_over(&remaining.coordinator, &BTreeSet::from([1]));
+    let mut next = Master::new(coordinator, [LEFT, RIGHT], remaining.enumerators)
+        .with_regions(regions())
+        .with_adopted(remaining.subtasks);
+    next.on_report(at(2_000), Report::Running(LEFT));
+    // Said before it was told of the attempt.
+    next.on_report(at(2_000), Report::Running(RIGHT));
+    assert!(!next.coordinator().all_running());
+    next.on_report(at(2_100), Report::Adopted(RIGHT));
+    let orders = next.on_report(at(2_100), Report::Running(RIGHT));
+    assert_eq!(told(&orders), [(LEFT, &Control::AllRunning), (RIGHT, &Control::AllRunning)]);
+    let orders = next.on_report(at(2_200), Report::SplitRequested(RIGHT));
+    assert_eq!(
+        told(&orders),
+        [(RIGHT, &Control::AddSplit(Bytes::from(vec![2])))],
+        "the first one was handed out before"
+    );
+}
