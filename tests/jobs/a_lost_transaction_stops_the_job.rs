@@ -150,9 +150,9 @@ fn the_refusal_says_both_times_and_what_can_be_changed() {
     assert_eq!(
         run(&env, &sink).unwrap_err().to_string(),
         "the transactions of sink \"target\" are over after 30000 ms, and with one restart it may take 62011 ms before \
-         they are committed, 10 ms until the next checkpoint, 2000 ms for it, 1 ms before a restart and 60000 ms for it: \
-         make the transaction timeout of the sink longer, or the checkpoint interval (`enable_checkpointing`), the \
-         checkpoint timeout (`set_checkpoint_timeout`) or the delays of the restart strategy (`set_restart_strategy`, \
-         `restart-strategy.*`) shorter"
+         they are committed, 10 ms until the next checkpoint, 2000 ms for it, 1 ms before a restart and 60000 ms for \
+         that: make the transaction timeout of the sink longer, or the checkpoint interval (`enable_checkpointing`), the \
+         checkpoint timeout (`set_checkpoint_timeout`), the delays of the restart strategy (`set_restart_strategy`, \
+         `restart-strategy.*`) or the lease (`set_lease_duration`) shorter"
     );
 }

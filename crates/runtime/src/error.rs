@@ -236,8 +236,8 @@ pub enum JobError {
     #[error(
         "the transactions of sink {operator:?} are over after {} ms, and with one restart it may take {} before they are \
          committed, {explanation}: make the transaction timeout of the sink longer, or the checkpoint interval \
-         (`enable_checkpointing`), the checkpoint timeout (`set_checkpoint_timeout`) or the delays of the restart strategy \
-         (`set_restart_strategy`, `restart-strategy.*`) shorter",
+         (`enable_checkpointing`), the checkpoint timeout (`set_checkpoint_timeout`), the delays of the restart strategy \
+         (`set_restart_strategy`, `restart-strategy.*`) or the lease (`set_lease_duration`) shorter",
         timeout.as_millis(),
         needed.map_or("any time".to_owned(), |needed| format!("{} ms", needed.as_millis()))
     )]

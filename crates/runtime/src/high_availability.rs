@@ -6,7 +6,7 @@ use highwater_state_api::{ConfigError, ConfigNotices, Configuration};
 
 use crate::options::high_availability::*;
 use crate::plan::JobConfig;
-use crate::{JobError, options};
+use crate::{JobError, options, standby};
 
 /// What code has set; `None` where it has not.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,6 +21,13 @@ pub(crate) struct HighAvailability {
     /// Whether it waits for whoever runs the job, and renews its lease while it runs it.
     pub(crate) standby: bool,
     pub(crate) lease: Duration,
+}
+
+impl HighAvailability {
+    /// How long it may take until a standby takes over; nothing where none does.
+    pub(crate) fn takeover_max(&self) -> Duration {
+        if self.standby { standby::takeover_max(self.lease) } else { Duration::ZERO }
+    }
 }
 
 /// Chooses, and logs what somebody should change in the configuration.

@@ -14,6 +14,12 @@ use crate::restore::read_log;
 /// How many times a standby looks within one lease.
 const LOOKS_PER_LEASE: u64 = 6;
 
+/// How long a standby waits at most: the last sign of life is seen by a look after it, and the end of the lease that follows by
+/// another one.
+pub(crate) fn takeover_max(lease: Duration) -> Duration {
+    lease + 2 * (lease / LOOKS_PER_LEASE as u32)
+}
+
 /// What a standby has seen of whoever holds the job. Waits for nothing and measures no time itself, so that a simulation can
 /// stand by too.
 pub struct StandbyWatch {

@@ -63,7 +63,8 @@ pub trait Sink: Send + Sync + 'static {
     /// A job refuses to start when this is shorter than a transaction may have to live, one restart included: its records
     /// would be lost, and the job could not go on. That is the time from its opening at one barrier to the next (the
     /// checkpoint interval, or the least pause between checkpoints if that is longer), the checkpoint timeout, the longest
-    /// delay of the restart strategy, and a minute for the restart and the commit.
+    /// delay of the restart strategy, or what a standby waits for before it takes over if that is longer, and a minute for
+    /// the restart and the commit.
     fn transaction_timeout(&self) -> Option<Duration> {
         None
     }
