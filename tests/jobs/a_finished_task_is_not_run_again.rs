@@ -201,7 +201,10 @@ fn and_not_after_a_failure_of_a_task_that_still_runs() {
 #[test]
 fn and_is_not_put_behind_one_that_still_runs() {
     let (storage, run) = (storage(), Run::new());
-    stopped_when_the_short_has_finished(&storage, "put-behind", &run);
+    let running = environment("put-behind", storage.clone());
+    run.describe(&running, 2);
+    let running = running.execute_async().unwrap();
+    wait_for_the_short_to_finish(&running, &storage, "put-behind");
     let env = environment("put-behind", storage);
     let watching = || Watching { count: ValueState::default(), notes: Notes::new(), fails: Arc::default() };
     env.from_source(SequenceSource::new(0..LONG))
@@ -226,10 +229,15 @@ fn and_is_not_put_behind_one_that_still_runs() {
         .uid("other-sink");
     let error = env.execute().unwrap_err();
     let JobError::Restore { source, .. } = &error else { panic!("{error:?}") };
-    let Some(FinishedOperatorError::BehindRunning { ended, running }) = source.downcast_ref() else {
+    let Some(FinishedOperatorError::BehindRunning { ended, running: behind }) = source.downcast_ref() else {
         panic!("{}", text(&error))
     };
-    assert_eq!((ended.as_str(), running.as_str()), ("short-counter", "long"));
+    assert_eq!((ended.as_str(), behind.as_str()), ("short-counter", "long"));
+    // It was refused before it had claimed the job.
+    run.grants.add_all();
+    let result = running.wait().unwrap();
+    assert_eq!((result.outcome, result.status.restarts), (JobOutcome::Finished, 0));
+    run.assert_complete();
 }
 
 /// Keeps a number of its own, and puts out nothing.

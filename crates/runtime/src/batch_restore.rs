@@ -1,9 +1,10 @@
 //! What a job in batch mode can go on from: a checkpoint that was taken when all input had ended, and no other.
 
-use highwater_checkpoint::{Assignment, HaveEnded};
-use highwater_state_api::{CheckpointId, OperatorUid};
+use highwater_checkpoint::HaveEnded;
+use highwater_state_api::OperatorUid;
 
 use crate::JobError;
+use crate::restore::Restored;
 
 /// A job in batch mode was to go on from a checkpoint that was taken in the middle of its input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,8 +19,7 @@ pub struct NotEndedError {
 }
 
 /// Refuses what only a job in streaming mode can have left.
-pub(crate) fn check(restored: Option<&(CheckpointId, Assignment)>) -> Result<(), JobError> {
-    let Some((checkpoint, assignment)) = restored else { return Ok(()) };
+pub(crate) fn check((checkpoint, assignment): &Restored) -> Result<(), JobError> {
     let mut not_ended = assignment.operators.iter().filter(|(_, operator)| operator.ended != HaveEnded::All);
     not_ended.next().map_or(Ok(()), |(operator, _)| {
         let error = NotEndedError { operator: operator.clone() };

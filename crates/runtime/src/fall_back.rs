@@ -13,7 +13,7 @@ use highwater_state_api::{BoxedError, CheckpointId, CheckpointStorage, JobName, 
 use crate::JobError;
 use crate::fence::Fence;
 use crate::options::checkpointing::FALL_BACK;
-use crate::restore::{AcceptsHooks, ClaimedJob, append, max_parallelism, read_newest};
+use crate::restore::{Accepts, ClaimedJob, append, max_parallelism, read_newest};
 
 /// A complete checkpoint that was passed over because it is damaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub(crate) async fn fall_back(
     storage: &dyn CheckpointStorage,
     claimed: &mut ClaimedJob,
     error: JobError,
-    accepts: &AcceptsHooks<'_>,
+    accepts: &Accepts<'_>,
 ) -> Result<(), JobError> {
     let (Some(damage), Some((checkpoint, _))) = (Damage::of(&error), &claimed.restored) else { return Err(error) };
     let (checkpoint, damaged) = (*checkpoint, DamagedCheckpoint::new(*checkpoint, damage));
@@ -115,7 +115,7 @@ pub(crate) async fn fall_back(
     let mut all_damaged = vec![damaged];
     match read_newest(storage, &older, &claimed.targets, true, &mut all_damaged).await {
         Ok(Some((restored, hooks))) => {
-            accepts(restored.0, &hooks)?;
+            accepts(&restored, &hooks)?;
             claimed.damaged.append(&mut all_damaged);
             claimed.max_parallelism = max_parallelism(&claimed.targets, Some(&restored));
             (claimed.restored, claimed.hooks) = (Some(restored), hooks);

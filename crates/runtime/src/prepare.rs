@@ -18,7 +18,7 @@ use crate::graph::{JobGraph, OperatorNode, TaskNode};
 use crate::master::Enumerators;
 use crate::operator::{OperatorContext, RestoredOperator};
 use crate::read_share::{RestoredSplits, ShareReader};
-use crate::restore::{AcceptsHooks, ClaimedJob};
+use crate::restore::{Accepts, ClaimedJob, Restored};
 
 /// What the subtasks are opened with.
 pub type Contexts = BTreeMap<SubtaskId, BTreeMap<OperatorUid, OperatorContext>>;
@@ -59,12 +59,12 @@ pub async fn prepare(preparation: &Preparation<'_>, claimed: &mut ClaimedJob) ->
     prepare_if(preparation, claimed, &BTreeSet::new(), &|_, _| Ok(())).await
 }
 
-/// The same, without the tasks that go on, and if what hooks have in the checkpoint that the job falls back to is acceptable.
+/// The same, without the tasks that go on, and if the job can go on from the checkpoint that it falls back to.
 pub(crate) async fn prepare_if(
     preparation: &Preparation<'_>,
     claimed: &mut ClaimedJob,
     survivors: &BTreeSet<u32>,
-    accepts: &AcceptsHooks<'_>,
+    accepts: &Accepts<'_>,
 ) -> Result<Prepared, JobError> {
     let StateRead { finished, left_out, contexts, splits } = loop {
         match read_state(preparation, claimed, survivors).await {
@@ -97,14 +97,19 @@ async fn read_state(
 ) -> Result<StateRead, JobError> {
     let restored = claimed.restored.as_ref();
     let finished: BTreeSet<u32> = match restored {
-        Some((checkpoint, assignment)) => finished_tasks(preparation.graph, assignment)
-            .map_err(|source| JobError::Restore { checkpoint: *checkpoint, source: source.into() })?,
+        Some(restored) => finished_in(preparation.graph, restored)?,
         None => BTreeSet::new(),
     };
     let left_out = &finished | survivors;
     let splits = read_splits(preparation, &left_out, restored).await?;
     let contexts = read_contexts(preparation, &left_out, claimed).await?;
     Ok(StateRead { finished: &finished - survivors, left_out, contexts, splits })
+}
+
+/// The tasks that have finished in a checkpoint, by index; an error if the job cannot go on with that.
+pub(crate) fn finished_in(graph: &JobGraph, (checkpoint, assignment): &Restored) -> Result<BTreeSet<u32>, JobError> {
+    finished_tasks(graph, assignment)
+        .map_err(|source| JobError::Restore { checkpoint: *checkpoint, source: source.into() })
 }
 
 fn start_sinks(

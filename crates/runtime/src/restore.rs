@@ -122,11 +122,11 @@ pub async fn begin_attempt(
     begin_attempt_if(storage, job, targets, options, claimant, None, &|_, _| Ok(())).await
 }
 
-/// Whether what hooks have in a checkpoint is acceptable.
-pub(crate) type AcceptsHooks<'a> = dyn Fn(CheckpointId, &[HookState]) -> Result<(), JobError> + Sync + 'a;
+/// Whether the job can go on from a checkpoint and what hooks have in it; an error says why not.
+pub(crate) type Accepts<'a> = dyn Fn(&Restored, &[HookState]) -> Result<(), JobError> + Sync + 'a;
 
-/// The same, if what hooks have in the restored checkpoint is acceptable. Asked before the claim: a start that cannot go on
-/// must not stop a run that can. No checkpoint gets the id `triggered` or a smaller one: subtasks that go on know of these.
+/// The same, if the job can go on from the checkpoint that is found. Asked before the claim: a start that cannot go on must
+/// not stop a run that can. No checkpoint gets the id `triggered` or a smaller one: subtasks that go on know of these.
 pub(crate) async fn begin_attempt_if(
     storage: &dyn CheckpointStorage,
     job: &JobName,
@@ -134,7 +134,7 @@ pub(crate) async fn begin_attempt_if(
     options: RestoreOptions,
     claimant: Claimant,
     triggered: Option<CheckpointId>,
-    accepts: &AcceptsHooks<'_>,
+    accepts: &Accepts<'_>,
 ) -> Result<Begun, JobError> {
     for _ in 0..CLAIM_TRIES_MAX {
         let log = storage.list(&paths::log_folder(job)).await?;
@@ -180,7 +180,7 @@ pub(crate) async fn begin_attempt_if(
             Err(error) if Damage::of(&error).is_some() && has_gone_on(storage, job, &view).await? => continue,
             Err(error) => return Err(error),
         };
-        found.as_ref().map_or(Ok(()), |((checkpoint, _), hooks)| accepts(*checkpoint, hooks))?;
+        found.as_ref().map_or(Ok(()), |(restored, hooks)| accepts(restored, hooks))?;
         let (restored, hooks) = found.unzip();
         let hooks = hooks.unwrap_or_default();
         let sequence = view.next_sequence();

@@ -17,8 +17,8 @@ use crate::fence::{Fence, FenceSetup};
 use crate::job::Owner;
 use crate::lease_keeper::{LeaseKeeper, LeaseKeeping, Renewals};
 use crate::patience::StartPatience;
-use crate::prepare::{Preparation, Prepared, prepare_if};
-use crate::restore::{Begun, Claimant, ClaimedJob, Over, begin_attempt_if, remove_left_overs};
+use crate::prepare::{Preparation, Prepared, finished_in, prepare_if};
+use crate::restore::{Begun, Claimant, ClaimedJob, Over, Restored, begin_attempt_if, remove_left_overs};
 use crate::retrying_storage::RetryingStorage;
 use crate::standby::{self, Waited};
 use crate::{JobError, batch_restore, random};
@@ -172,7 +172,7 @@ impl Starter {
         // The lease counts from before the claim.
         let begun_at = job.clock.now();
         let claimant = Claimant { nonce: claims.nonce, over };
-        let accepts = accepts_hooks(job);
+        let accepts = accepts(job);
         let (mut options, mut triggered) = (job.restore_options(), None);
         if let Some(adoption) = adoption {
             // Whoever goes on cannot be taken back further than the newest checkpoint.
@@ -215,9 +215,6 @@ impl Starter {
         runtime: Handle,
     ) -> Result<StartedAttempt, JobError> {
         let job = &self.job;
-        if job.config.is_batch() {
-            batch_restore::check(claimed.restored.as_ref())?;
-        }
         let keeper = job.high_availability.standby.then(|| self.keep_lease(&claimed, fence, runtime)).transpose()?;
         let left_overs = std::mem::take(&mut claimed.left_overs);
         remove_left_overs(storage, fence, left_overs).await?;
@@ -234,10 +231,11 @@ impl Starter {
         };
         let nobody = BTreeSet::new();
         let survivors = self.adoption.as_ref().map_or(&nobody, |adoption| &adoption.survivors);
-        let prepared = prepare_if(&preparation, &mut claimed, survivors, &accepts_hooks(job)).await?;
+        let prepared = prepare_if(&preparation, &mut claimed, survivors, &accepts(job)).await?;
         if !claimed.damaged.is_empty() {
             note_claimed(job, &claimed);
         }
+        fence.check().await?;
         // Hooks belong to the whole job, and that goes on.
         if self.adoption.is_none() {
             restore_hooks(job, &claimed)?;
@@ -283,10 +281,15 @@ impl Starter {
     }
 }
 
-/// Whether the hooks of the job can go on from what hooks have in a checkpoint.
-fn accepts_hooks(job: &Job) -> impl Fn(CheckpointId, &[HookState]) -> Result<(), JobError> + Sync + '_ {
-    let (hooks, ignores_unclaimed) = (&job.config.hooks, job.checkpoints.ignores_unclaimed);
-    move |checkpoint, states| hooks.check(checkpoint, states, ignores_unclaimed)
+/// Whether the job can go on from a checkpoint, as far as that can be told before its state is read.
+fn accepts(job: &Job) -> impl Fn(&Restored, &[HookState]) -> Result<(), JobError> + Sync + '_ {
+    move |restored, states| {
+        finished_in(&job.graph, restored)?;
+        if job.config.is_batch() {
+            batch_restore::check(restored)?;
+        }
+        job.config.hooks.check(restored.0, states, job.checkpoints.ignores_unclaimed)
+    }
 }
 
 /// Tells the hooks where the attempt begins, which is not decided before all state was read. They may wait, as this thread
