@@ -1,7 +1,7 @@
 //! The hooks of the application in the coordinator: registered once, called for every checkpoint and every attempt.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use bytes::Bytes;
 use highwater_checkpoint::{Event, HookState};
@@ -10,6 +10,7 @@ use highwater_stream_api::MasterTriggerRestoreHook;
 
 use crate::JobError;
 use crate::error::chain_of;
+use crate::fence::{Fence, FenceError};
 use crate::options::checkpointing::IGNORE_UNCLAIMED_STATE;
 use crate::threads::message_of;
 
@@ -61,20 +62,21 @@ impl MasterHooks {
         self.0.iter().map(|registered| registered.identifier.clone()).collect()
     }
 
-    /// Takes part in a checkpoint; the answer is for the coordinator. May wait. The first error counts, and the hooks behind
-    /// it are not called.
-    pub(crate) fn trigger(&self, checkpoint: CheckpointId, triggered_at_ms: u64) -> Event {
+    /// Takes part in a checkpoint, unless the fence says that another process has the job; the answer is for the coordinator.
+    /// May wait. The first error counts, and the hooks behind it are not called.
+    pub(crate) async fn trigger(&self, fence: &Fence, checkpoint: CheckpointId, triggered_at_ms: u64) -> Event {
         let mut states = Vec::new();
         for registered in &self.0 {
-            match registered.call(|hook| hook.trigger_checkpoint(checkpoint, triggered_at_ms)) {
-                Ok(Some(state)) => {
-                    states.push(HookState { identifier: registered.identifier.clone(), state: Bytes::from(state) });
-                }
+            let identifier = registered.identifier.clone();
+            let failed = match fence.check().await {
+                Ok(()) => registered.trigger(checkpoint, triggered_at_ms).map_err(|error| chain_of(&*error)),
+                Err(FenceError::Fenced { sequence }) => return Event::Fenced { sequence },
+                Err(unknown @ FenceError::Unknown { .. }) => Err(chain_of(&unknown)),
+            };
+            match failed {
+                Ok(Some(state)) => states.push(HookState { identifier, state: Bytes::from(state) }),
                 Ok(None) => {}
-                Err(error) => {
-                    let identifier = registered.identifier.clone();
-                    return Event::HookFailed { checkpoint, identifier, cause: chain_of(&*error) };
-                }
+                Err(cause) => return Event::HookFailed { checkpoint, identifier, cause },
             }
         }
         Event::HooksTriggered { checkpoint, states }
@@ -124,10 +126,11 @@ impl MasterHooks {
         })
     }
 
-    /// The job has ended.
+    /// The job has ended. One that is still at work on a checkpoint is not waited for: the owner of the job must hear how it
+    /// has ended.
     pub(crate) fn close(&self) {
         for registered in &self.0 {
-            if let Err(error) = registered.call(|hook| hook.close()) {
+            if let Err(error) = registered.call_unless_at_work(|hook| hook.close()) {
                 let (hook, error) = (&registered.identifier, chain_of(&*error));
                 tracing::warn!(target: "highwater::job", hook, error, "a hook could not be closed");
             }
@@ -135,14 +138,42 @@ impl MasterHooks {
     }
 }
 
+/// The hook of a [`Registered`], for one call.
+type Locked<'a> = MutexGuard<'a, dyn MasterTriggerRestoreHook>;
+
 impl Registered {
-    /// Calls user code that must not take the coordinator down with it.
+    /// A checkpoint that expires does not stop its hook. The next one does not wait for it: each would keep a thread from the
+    /// storage.
+    fn trigger(&self, checkpoint: CheckpointId, triggered_at_ms: u64) -> Result<Option<Vec<u8>>, BoxedError> {
+        self.call_unless_at_work(|hook| hook.trigger_checkpoint(checkpoint, triggered_at_ms))
+    }
+
+    /// Calls the hook, once it is not at work any more.
     fn call<T>(
         &self,
         call: impl FnOnce(&mut dyn MasterTriggerRestoreHook) -> Result<T, BoxedError>,
     ) -> Result<T, BoxedError> {
+        Self::call_locked(self.hook.lock().unwrap_or_else(PoisonError::into_inner), call)
+    }
+
+    /// Calls the hook; an error if it is at work.
+    fn call_unless_at_work<T>(
+        &self,
+        call: impl FnOnce(&mut dyn MasterTriggerRestoreHook) -> Result<T, BoxedError>,
+    ) -> Result<T, BoxedError> {
+        match self.hook.try_lock() {
+            Ok(hook) => Self::call_locked(hook, call),
+            Err(TryLockError::Poisoned(poisoned)) => Self::call_locked(poisoned.into_inner(), call),
+            Err(TryLockError::WouldBlock) => Err("it is still at work on an earlier checkpoint".into()),
+        }
+    }
+
+    /// Calls user code that must not take the coordinator down with it.
+    fn call_locked<T>(
+        mut hook: Locked<'_>,
+        call: impl FnOnce(&mut dyn MasterTriggerRestoreHook) -> Result<T, BoxedError>,
+    ) -> Result<T, BoxedError> {
         // A panic is an error of the hook, and whether the hook goes on after it is the hook's to decide.
-        let mut hook = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
         let called = catch_unwind(AssertUnwindSafe(|| call(&mut *hook)));
         called.unwrap_or_else(|panic| Err(format!("panicked: {}", message_of(&*panic)).into()))
     }

@@ -1,6 +1,14 @@
 //! What hooks of the application are told, and what follows when one does not do its part.
 
+use std::sync::mpsc;
+
+use highwater_checkpoint::{AttemptStart, LogRecord, Now, encode_log_record, paths};
+use highwater_state_api::{Attempt, CheckpointStorage, JobName};
+use highwater_state_backend_memory::MemoryCheckpointStorage;
+use pollster::block_on;
+
 use super::*;
+use crate::fence::FenceSetup;
 
 type Log = Arc<Mutex<Vec<String>>>;
 
@@ -56,6 +64,10 @@ fn hooks(all: impl IntoIterator<Item = Noting>) -> MasterHooks {
     hooks
 }
 
+fn trigger(hooks: &MasterHooks, checkpoint: u64, triggered_at_ms: u64) -> Event {
+    block_on(hooks.trigger(&Fence::default(), CheckpointId(checkpoint), triggered_at_ms))
+}
+
 fn done(log: &Log) -> Vec<String> {
     std::mem::take(&mut log.lock().unwrap())
 }
@@ -79,7 +91,7 @@ fn every_hook_takes_part_in_its_order_and_gets_its_own_state_back() {
     let log = Log::default();
     let stateless = Noting { state: None, ..Noting::new("b", &log) };
     let hooks = hooks([Noting::new("a", &log), stateless, Noting { state: Some(b"c's"), ..Noting::new("c", &log) }]);
-    let Event::HooksTriggered { checkpoint, states } = hooks.trigger(CheckpointId(7), 42) else { panic!() };
+    let Event::HooksTriggered { checkpoint, states } = trigger(&hooks, 7, 42) else { panic!() };
     assert_eq!(checkpoint, CheckpointId(7));
     assert_eq!(done(&log), ["a takes part in 7 of 42", "b takes part in 7 of 42", "c takes part in 7 of 42"]);
     hooks.check(checkpoint, &states, false).unwrap();
@@ -103,9 +115,7 @@ fn a_hook_that_fails_or_panics_fails_the_checkpoint_and_is_named() {
     let panicking = hooks([Noting::new("panics", &log)]);
     for _ in 0..2 {
         for (hooks, name, cause) in [(&failing, "fails", "no session"), (&panicking, "panics", "panicked: boom")] {
-            let Event::HookFailed { identifier, cause: found, .. } = hooks.trigger(CheckpointId(1), 0) else {
-                panic!()
-            };
+            let Event::HookFailed { identifier, cause: found, .. } = trigger(hooks, 1, 0) else { panic!() };
             assert_eq!((identifier.as_str(), found.as_str()), (name, cause));
         }
     }
@@ -131,4 +141,72 @@ fn a_hook_that_cannot_be_restored_fails_the_attempt_and_is_named() {
     let hooks = hooks([Noting { fails: true, ..Noting::new("session", &log) }]);
     let JobError::Restore { source, .. } = hooks.restore(CheckpointId(3), &[]).unwrap_err() else { panic!() };
     assert_eq!(source.to_string(), "the hook \"session\" could not be restored: no session");
+}
+
+/// Is at work until it is told to go on.
+struct Slow {
+    begun: mpsc::Sender<()>,
+    goes_on: mpsc::Receiver<()>,
+}
+
+impl MasterTriggerRestoreHook for Slow {
+    fn identifier(&self) -> &str {
+        "slow"
+    }
+
+    fn trigger_checkpoint(&mut self, _: CheckpointId, _: u64) -> Result<Option<Vec<u8>>, BoxedError> {
+        self.begun.send(())?;
+        self.goes_on.recv()?;
+        Ok(None)
+    }
+
+    fn restore_checkpoint(&mut self, _: CheckpointId, _: Option<&[u8]>) -> Result<(), BoxedError> {
+        Ok(())
+    }
+}
+
+/// Contract: J212.
+#[test]
+fn nobody_waits_for_a_hook_that_is_still_at_work_on_an_earlier_checkpoint() {
+    let (begun, has_begun) = mpsc::channel();
+    let (go_on, goes_on) = mpsc::channel();
+    let mut hooks = MasterHooks::default();
+    hooks.add(Slow { begun, goes_on }).unwrap();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| trigger(&hooks, 1, 0));
+        has_begun.recv().unwrap();
+        let identifier = "slow".to_owned();
+        let cause = "it is still at work on an earlier checkpoint".to_owned();
+        assert_eq!(trigger(&hooks, 2, 0), Event::HookFailed { checkpoint: CheckpointId(2), identifier, cause });
+        hooks.close();
+        go_on.send(()).unwrap();
+        let triggered = Event::HooksTriggered { checkpoint: CheckpointId(1), states: Vec::new() };
+        assert_eq!(first.join().unwrap(), triggered);
+    });
+}
+
+#[test]
+fn a_hook_of_an_attempt_that_is_fenced_is_not_called() {
+    let storage = Arc::new(MemoryCheckpointStorage::new());
+    let job = JobName::new("job").unwrap();
+    let start =
+        AttemptStart { attempt: Attempt(2), first_checkpoint: CheckpointId(7), next_sequence: 3, retained: Vec::new() };
+    let setup = FenceSetup {
+        storage: storage.clone(),
+        job: job.clone(),
+        now: Box::new(Now::default),
+        lease_ms: 0,
+        runtime: None,
+    };
+    let fence = Fence::new(setup, &start, Now::default());
+    let log = Log::default();
+    let hooks = hooks([Noting::new("session", &log)]);
+    let triggered = block_on(hooks.trigger(&fence, CheckpointId(7), 0));
+    assert!(matches!(triggered, Event::HooksTriggered { .. }), "{triggered:?}");
+    assert_eq!(done(&log).len(), 1);
+
+    let claim = encode_log_record(&LogRecord::Claim { nonce: 5, first_checkpoint: CheckpointId(20) }).unwrap();
+    block_on(storage.create_if_absent(&paths::log_record(&job, 3), Bytes::from(claim))).unwrap();
+    assert_eq!(block_on(hooks.trigger(&fence, CheckpointId(8), 0)), Event::Fenced { sequence: 3 });
+    assert_eq!(done(&log), [""; 0]);
 }

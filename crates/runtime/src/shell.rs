@@ -314,7 +314,10 @@ impl Shell {
                 }
                 Order::TriggerHooks(checkpoint, triggered_at_ms) => {
                     let (hooks, attempt) = (self.job.config.hooks.clone(), self.attempt);
-                    let work = async move { Some(Input::Event(attempt, hooks.trigger(checkpoint, triggered_at_ms))) };
+                    let fence = self.storage_work.fence.clone();
+                    let work = async move {
+                        Some(Input::Event(attempt, hooks.trigger(&fence, checkpoint, triggered_at_ms).await))
+                    };
                     let failed = move |cause| {
                         Some(Input::Event(attempt, Event::HookFailed { checkpoint, identifier: String::new(), cause }))
                     };

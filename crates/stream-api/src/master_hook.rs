@@ -6,7 +6,11 @@ use highwater_state_api::{BoxedError, CheckpointId};
 /// as a session with an outside system. Flink's `MasterTriggerRestoreHook`.
 ///
 /// One value serves a job through all its attempts in one process. It is called on a thread that may wait, one call at a
-/// time; what takes longer than the timeout of a checkpoint fails that checkpoint. A panic counts as an error.
+/// time; what takes longer than the timeout of a checkpoint fails that checkpoint, and so does what is still at work on an
+/// earlier one. A panic counts as an error.
+///
+/// In a process that is known to have lost the job to another one, nothing but [`MasterTriggerRestoreHook::close`] is called
+/// any more. Another process may still take the job over during a call: what is done outside then must do no harm.
 pub trait MasterTriggerRestoreHook: Send + 'static {
     /// Says whose state it is in checkpoints. Not blank, and no other hook of the job has it. The same in every run.
     fn identifier(&self) -> &str;
@@ -31,7 +35,7 @@ pub trait MasterTriggerRestoreHook: Send + 'static {
         Ok(())
     }
 
-    /// The job has ended in this process. An error is logged.
+    /// The job has ended in this process. An error is logged. Not called if a call has not returned by then.
     fn close(&mut self) -> Result<(), BoxedError> {
         Ok(())
     }
