@@ -15,7 +15,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::control::Report;
 use crate::graph::JobGraph;
 use crate::high_availability::HighAvailability;
-use crate::job::{JobHandle, JobOutcome, JobResult, Owner, StatusBoard};
+use crate::job::{JobHandle, JobOutcome, JobResult, Owner, StatusBoard, locked};
 use crate::job_end::{Dropped, JobEnd, drop_checkpoints};
 use crate::patience::StartPatience;
 use crate::plan::JobConfig;
@@ -133,6 +133,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
 /// Runs a job to its end, and does with its checkpoints what is to be done then.
 async fn run(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, JobError> {
     let result = run_attempts(job, owner).await;
+    locked(&job.board.checkpoint_stats()).end_job(job.clock.now());
     let end = JobEnd::of(&result);
     // A finished job has deleted them already: there is nothing that they could be restored for.
     if end != JobEnd::Finished && !job.checkpoints.externalized_retention.keeps(end) {

@@ -40,7 +40,7 @@ pub enum CheckpointStatsStatus {
     InProgress,
     /// It is complete.
     Completed,
-    /// It will never be.
+    /// It will never be complete, as far as this process knows.
     Failed(CheckpointFailure),
 }
 

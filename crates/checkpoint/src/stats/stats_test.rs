@@ -176,6 +176,18 @@ fn what_an_attempt_has_left_pending_ends_with_the_next() {
 }
 
 #[test]
+fn what_a_fenced_attempt_has_left_pending_ends_with_the_job() {
+    let mut observed = Observed::new(config());
+    observed.triggered();
+    observed.event(1_500, Event::Fenced { sequence: 6 });
+    assert_eq!(observed.snapshot().counts.in_progress, 1);
+    observed.tracker.end_job(now(1_600));
+    let snapshot = observed.snapshot();
+    assert_eq!(snapshot.counts.to_string(), "0 completed, 1 failed, 0 in progress, 0 restored");
+    assert!(snapshot.to_string().contains("it was pending when the job ended in this process"), "{snapshot}");
+}
+
+#[test]
 fn a_task_that_had_finished_before_is_neither_late_nor_waited_for() {
     let mut config = config();
     config.tasks[0].finished = true;

@@ -114,6 +114,16 @@ impl CheckpointStatsTracker {
         self.tasks = config.tasks.iter().map(task).collect();
     }
 
+    /// The job has ended in this process, so that nobody hears any more what becomes of what is pending: of an attempt that was
+    /// fenced, or that ended before the job log had told.
+    pub fn end_job(&mut self, now: Now) {
+        let reason = CheckpointFailureReason::CoordinatorShutdown;
+        let failure = CheckpointFailure::new(reason, "it was pending when the job ended in this process");
+        for checkpoint in self.pending.keys().copied().collect::<Vec<_>>() {
+            self.failed(now, checkpoint, failure.clone());
+        }
+    }
+
     /// Looks at what the coordinator is told.
     pub fn on_event(&mut self, now: Now, event: &Event) {
         if let Event::Acknowledged(acknowledgement) = event {
