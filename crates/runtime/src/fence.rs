@@ -132,7 +132,7 @@ impl Fence {
         loop {
             match inner.read(sequence).await? {
                 None => return Ok(()),
-                Some(record) if inner.is_own(sequence, &record) => {
+                Some(record) if inner.lock().is_own(sequence, &record) => {
                     sequence += 1;
                     inner.lock().passed(sequence);
                 }
@@ -178,13 +178,27 @@ impl Fence {
         }
     }
 
-    /// A renewal of the lease that began at `begun` was written. Whether the lease is valid.
-    pub(crate) fn renewed(&self, begun: Now) -> bool {
-        let Some(inner) = &self.0 else { return true };
-        let now = (inner.setup.now)();
+    /// The coordinator has found this record in the log. If it is another process's, the fence is closed, though the lease may
+    /// be valid: who does not wait for the lease of others claims at once.
+    pub(crate) fn found(&self, sequence: u64, record: &LogRecord) {
+        let Some(inner) = &self.0 else { return };
         let mut state = inner.lock();
-        state.lease.renewed(begun, now);
-        state.lease.is_valid(now)
+        // A late answer may be about the hole that a deleted record has left: a claim in there is void.
+        if sequence < state.next_sequence {
+            return;
+        }
+        if state.is_own(sequence, record) {
+            state.passed(sequence + 1);
+        } else {
+            state.fenced_by.get_or_insert(sequence);
+        }
+    }
+
+    /// A renewal of the lease that began at `begun` was written.
+    pub(crate) fn renewed(&self, begun: Now) {
+        if let Some(inner) = &self.0 {
+            inner.lock().lease.renewed(begun, (inner.setup.now)());
+        }
     }
 
     /// Whether the lease is valid.
@@ -207,21 +221,20 @@ impl Inner {
             Err(error) => Err(unknown(chain_of(&error))),
         }
     }
-
-    fn is_own(&self, sequence: u64, record: &LogRecord) -> bool {
-        let state = self.lock();
-        match record {
-            LogRecord::Claim { nonce, .. } => {
-                state.attempts.contains(&Attempt(sequence)) || state.successor_nonce == Some(*nonce)
-            }
-            LogRecord::Completed { attempt, .. }
-            | LogRecord::Dropped { attempt, .. }
-            | LogRecord::Finished { attempt } => state.attempts.contains(attempt),
-        }
-    }
 }
 
 impl State {
+    fn is_own(&self, sequence: u64, record: &LogRecord) -> bool {
+        match record {
+            LogRecord::Claim { nonce, .. } => {
+                self.attempts.contains(&Attempt(sequence)) || self.successor_nonce == Some(*nonce)
+            }
+            LogRecord::Completed { attempt, .. }
+            | LogRecord::Dropped { attempt, .. }
+            | LogRecord::Finished { attempt } => self.attempts.contains(attempt),
+        }
+    }
+
     fn passed(&mut self, next_sequence: u64) {
         self.next_sequence = self.next_sequence.max(next_sequence);
     }

@@ -113,7 +113,8 @@ fn an_append_renews_the_lease_and_a_late_renewal_does_not() {
     let held = held();
     held.at(200).fence.renewed(at(190));
     assert!(held.at(489).fence.is_valid() && !held.at(490).fence.is_valid());
-    assert!(!held.at(500).fence.renewed(at(495)));
+    held.at(500).fence.renewed(at(495));
+    assert!(!held.fence.is_valid());
     held.complete(3);
     held.fence.appended(3, at(500));
     held.faults.arm(When::every(Operation::Read), Fault::FailBefore);
@@ -167,4 +168,17 @@ fn an_attempt_that_was_to_be_taken_over_and_was_not_is_fenced_by_the_next_claim(
     held.fence.expect_nobody();
     held.claim(3);
     assert_eq!(held.at(LEASE_MS).check(), FENCED);
+}
+
+#[test]
+fn what_the_coordinator_finds_closes_the_fence_though_the_lease_is_valid() {
+    let held = held();
+    let claim = LogRecord::Claim { nonce: 5, first_checkpoint: CheckpointId(20) };
+    held.fence.appended(3, at(0));
+    held.fence.found(3, &claim);
+    assert_eq!(held.check(), Ok(()), "a claim in the hole of a deleted record is void");
+    held.fence.found(4, &LogRecord::Finished { attempt: Attempt(2) });
+    assert_eq!(held.check(), Ok(()), "the own record");
+    held.fence.found(5, &claim);
+    assert_eq!(held.check(), Err(FenceError::Fenced { sequence: 5 }));
 }

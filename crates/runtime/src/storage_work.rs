@@ -55,7 +55,10 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, fence: &F
             let failed = |cause| warned(Event::LogReadFailed { sequence, cause });
             Some(match storage.read(&paths::log_record(job, sequence)).await {
                 Ok(bytes) => match decode_log_record(&bytes) {
-                    Ok(record) => Event::LogRead { sequence, record: Some(record) },
+                    Ok(record) => {
+                        fence.found(sequence, &record);
+                        Event::LogRead { sequence, record: Some(record) }
+                    }
                     Err(error) => failed(chain_of(&error)),
                 },
                 Err(StorageError::NotFound { .. }) => Event::LogRead { sequence, record: None },
