@@ -1,14 +1,14 @@
 //! A process that stands by waits as long as another one runs the job, and takes over when that one is gone or cut off.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use highwater::checkpoint::AttemptFailure;
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use highwater::state::CheckpointStorage;
-use highwater_conformance::{Faults, FaultyStorage};
+use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
 
 use crate::pace::{Grants, Pace};
 use crate::support::{assert_counted, count, environment, storage, wait_for_checkpoints, wait_until};
@@ -127,4 +127,24 @@ fn and_whoever_was_fenced_does_not_fence_in_return() {
     let result = second.wait().unwrap();
     assert_eq!((result.outcome, result.status.restarts), (JobOutcome::Finished, 0));
     assert_counted(&records, NUMBERS);
+}
+
+/// Contract: O287.
+#[test]
+fn and_whoever_waits_for_a_storage_that_hangs_can_be_cancelled() {
+    let (release, released) = mpsc::sync_channel::<()>(0);
+    let (released, faults) = (Mutex::new(released), Faults::default());
+    let hang = move || {
+        let _ = released.lock().unwrap().recv();
+    };
+    faults.arm(When::next(Operation::List), Fault::Delay(Arc::new(hang)));
+    let records = CollectedRecords::default();
+    let waiting = standing_by(Arc::new(FaultyStorage::new(storage(), faults.clone())), LONG_LEASE);
+    count(&waiting, NUMBERS, None, &records, |_| Ok(()));
+    let waiting = waiting.execute_async().unwrap();
+    wait_until("the storage hangs", || faults.remaining() == 0);
+    waiting.cancel();
+    // It hangs until this has returned.
+    assert!(matches!(waiting.wait(), Err(JobError::Cancelled)));
+    drop(release);
 }

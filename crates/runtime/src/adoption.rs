@@ -14,7 +14,7 @@ use crate::error::chain_of;
 use crate::job::Owner;
 use crate::restore::Over;
 use crate::start::{self, CANCEL_DEADLINE, Started, StartedAttempt, Starter, Tried};
-use crate::{JobError, TaskError};
+use crate::{JobError, TaskError, threads};
 
 /// The tasks that go on when a region has failed. What still runs stops when this is dropped.
 pub(crate) struct Survivors {
@@ -50,11 +50,11 @@ impl Survivors {
             Ok(None) => Ok(AttemptEnd::RegionFailed(task, error, Box::new(Self { attempt, region }))),
             Ok(Some(stuck)) => {
                 tracing::error!(target: "highwater::job", job = %attempt.job.name, %stuck, "the whole job is restarted");
-                attempt.end_survivors(AttemptEnd::TaskFailed(task, error)).await
+                attempt.end_survivors(AttemptEnd::TaskFailed(task, error), owner).await
             }
-            Err(AttemptEnd::Cancelled) => attempt.end_survivors(AttemptEnd::Cancelled).await,
+            Err(AttemptEnd::Cancelled) => attempt.end_survivors(AttemptEnd::Cancelled, owner).await,
             // The first failure is the cause; those that follow may be its consequences.
-            Err(_) => attempt.end_survivors(AttemptEnd::TaskFailed(task, error)).await,
+            Err(_) => attempt.end_survivors(AttemptEnd::TaskFailed(task, error), owner).await,
         }
     }
 
@@ -66,7 +66,7 @@ impl Survivors {
     ) -> Result<AttemptEnd, JobError> {
         let started = match self.start(owner, delay).await {
             Ok(started) => started,
-            Err(NotRestarted::Ended(end)) => return self.attempt.end_survivors(end).await,
+            Err(NotRestarted::Ended(end)) => return self.attempt.end_survivors(end, owner).await,
             Err(NotRestarted::Impossible(error)) => return restart_job(self.attempt, error, owner).await,
         };
         match self.attempt.adopt(*started, &self.region) {
@@ -76,9 +76,9 @@ impl Survivors {
     }
 
     /// Stops the others too, since the job ends with this error.
-    pub(crate) async fn give_up(self: Box<Self>, error: JobError) -> JobError {
+    pub(crate) async fn give_up(self: Box<Self>, error: JobError, owner: &mut Owner) -> JobError {
         // What the job ends with is known, unless another process has it.
-        match self.attempt.stop().await {
+        match self.attempt.stop(owner).await {
             Err(AttemptEnd::CoordinatorFailed(failure)) => JobError::Coordinator(failure),
             _ => error,
         }
@@ -113,7 +113,7 @@ impl Survivors {
                 return Err(end.into());
             }
         };
-        let started = match start::outcome_of(joined) {
+        let started = match threads::joined(joined) {
             Ok(Tried::Ended(Started::Prepared(started))) => started,
             Ok(Tried::Ended(Started::Cancelled)) => return Err(AttemptEnd::Cancelled.into()),
             Err(JobError::Coordinator(failure @ AttemptFailure::Fenced { .. })) => {
@@ -136,7 +136,7 @@ async fn restart_job(attempt: RunningAttempt, error: JobError, owner: &mut Owner
     let (job, claims) = (attempt.job.clone(), attempt.claims.clone());
     let error = chain_of(&error);
     tracing::warn!(target: "highwater::job", job = %job.name, error, "the region cannot be restarted alone: the whole job is");
-    if let Err(end) = attempt.stop().await {
+    if let Err(end) = attempt.stop(owner).await {
         return Ok(end);
     }
     job.board.lock().restarting();

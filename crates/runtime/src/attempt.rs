@@ -70,15 +70,30 @@ pub(crate) async fn run_attempt(
     let fence = started.fence.clone();
     match RunningAttempt::start(job, claims, started, sender, inputs) {
         Ok(attempt) => attempt.drive(owner).await,
-        Err(error) => unless_fenced(&fence, Err(error)).await,
+        Err(error) => unless_fenced(fence, Err(error), owner).await,
     }
 }
 
 /// Whatever went wrong, if another process has the job, then that was the cause, or does not matter any more.
-async fn unless_fenced(fence: &Fence, failed: Result<AttemptEnd, JobError>) -> Result<AttemptEnd, JobError> {
-    match fence.foreign_claim().await {
+async fn unless_fenced(
+    fence: Fence,
+    failed: Result<AttemptEnd, JobError>,
+    owner: &mut Owner,
+) -> Result<AttemptEnd, JobError> {
+    match foreign_claim(fence, owner).await {
         Some(sequence) => Ok(AttemptEnd::CoordinatorFailed(AttemptFailure::Fenced { sequence })),
         None => failed,
+    }
+}
+
+/// Who is known to have claimed the job. A storage that hangs keeps neither the next attempt nor the owner waiting for long: a
+/// start finds it too.
+async fn foreign_claim(fence: Fence, owner: &mut Owner) -> Option<u64> {
+    let runtime = Handle::current();
+    let look = Handle::current().spawn_blocking(move || runtime.block_on(fence.foreign_claim()));
+    tokio::select! {
+        looked = tokio::time::timeout(STOP_DEADLINE, look) => looked.ok()?.ok()?,
+        () = owner.cancel() => None,
     }
 }
 
@@ -124,9 +139,9 @@ impl RunningAttempt {
         match self.shell.run(owner).await {
             AttemptEnd::TaskFailed(task, error) => match self.shell.failed_region().cloned() {
                 Some(region) => Survivors::leave(self, region, task, error, owner).await,
-                None => self.end(AttemptEnd::TaskFailed(task, error)).await,
+                None => self.end(AttemptEnd::TaskFailed(task, error), owner).await,
             },
-            end => self.end(end).await,
+            end => self.end(end, owner).await,
         }
     }
 
@@ -193,29 +208,29 @@ impl RunningAttempt {
     }
 
     /// Takes down what has gone on after a region has failed.
-    pub(crate) async fn end_survivors(mut self, end: AttemptEnd) -> Result<AttemptEnd, JobError> {
+    pub(crate) async fn end_survivors(mut self, end: AttemptEnd, owner: &mut Owner) -> Result<AttemptEnd, JobError> {
         self.shell.shut_down();
-        self.end(end).await
+        self.end(end, owner).await
     }
 
     /// The same, for another attempt or for none. An error is the end of the job for this process.
-    pub(crate) async fn stop(mut self) -> Result<(), AttemptEnd> {
+    pub(crate) async fn stop(mut self, owner: &mut Owner) -> Result<(), AttemptEnd> {
         self.shell.shut_down();
         let fence = self.fence.clone();
         // What could not be stopped has been said.
         let _ = self.take_down(true, false).await;
-        let foreign = fence.foreign_claim().await;
+        let foreign = foreign_claim(fence.clone(), owner).await;
         fence.expect_nobody();
         foreign.map_or(Ok(()), |sequence| Err(AttemptEnd::CoordinatorFailed(AttemptFailure::Fenced { sequence })))
     }
 
     /// Takes everything down that still runs.
-    pub(crate) async fn end(self, end: AttemptEnd) -> Result<AttemptEnd, JobError> {
+    pub(crate) async fn end(self, end: AttemptEnd, owner: &mut Owner) -> Result<AttemptEnd, JobError> {
         let fence = self.fence.clone();
         let is_failure = matches!(end, AttemptEnd::TaskFailed(..) | AttemptEnd::CoordinatorFailed(_));
         let is_finished = matches!(end, AttemptEnd::Finished);
         let ended = self.take_down(is_failure, is_finished).await.map(|()| end);
-        let ended = if is_failure || ended.is_err() { unless_fenced(&fence, ended).await } else { ended };
+        let ended = if is_failure || ended.is_err() { unless_fenced(fence.clone(), ended, owner).await } else { ended };
         // Whatever could not be stopped is of no attempt that is still to come.
         fence.expect_nobody();
         ended
@@ -241,21 +256,28 @@ impl RunningAttempt {
         } else if is_finished {
             // Another start would delete the checkpoints, which nobody needs any more, and what answers that were on their way
             // when the job finished have left of others; and there will be none.
-            let tidied = begin_attempt(
-                &job.patient_storage(StartPatience::default()),
-                &job.name,
-                &[],
-                job.restore_options(),
-                Claimant { nonce: self.claims.nonce(), over: Over::Own },
-            )
-            .await;
-            if let Err(error) = tidied {
-                tracing::warn!(target: "highwater::job", job = %job.name, ?error, "the storage could not be tidied up");
-            }
+            tidy_up(&job, self.claims.nonce()).await;
         }
         // Until here: what the attempt still had under way was its own as long as its lease was renewed.
         drop(self.keeper);
         Ok(())
+    }
+}
+
+/// Deletes what a finished job has left. A storage that hangs does not keep the owner from hearing that the job has finished.
+async fn tidy_up(job: &Arc<Job>, nonce: u64) {
+    let (shared, runtime) = (job.clone(), Handle::current());
+    let work = Handle::current().spawn_blocking(move || {
+        let storage = shared.patient_storage(StartPatience::default());
+        let claimant = Claimant { nonce, over: Over::Own };
+        runtime.block_on(begin_attempt(&storage, &shared.name, &[], shared.restore_options(), claimant)).map(|_| ())
+    });
+    let tidied = match tokio::time::timeout(STOP_DEADLINE, work).await {
+        Ok(tidied) => threads::joined(tidied),
+        Err(_) => Err(JobError::Threads("the storage has not answered".to_owned())),
+    };
+    if let Err(error) = tidied {
+        tracing::warn!(target: "highwater::job", job = %job.name, ?error, "the storage could not be tidied up");
     }
 }
 

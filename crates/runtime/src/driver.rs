@@ -200,7 +200,7 @@ async fn run_attempts(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, Jo
                 }
                 run_attempt(job, owner, &claims).await
             }
-            (Err(error), Some(survivors)) => return Err(survivors.give_up(error).await),
+            (Err(error), Some(survivors)) => return Err(survivors.give_up(error, owner).await),
             (Err(error), None) => return Err(error),
         };
     }

@@ -1,15 +1,17 @@
 //! Standing by: waiting, without disturbing it, until whoever holds the job shows no sign of life any more.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_checkpoint::{LogRecord, LogView, Silence, paths};
 use highwater_state_api::{CheckpointStorage, JobName, ObjectPath, StorageError};
+use tokio::runtime::Handle;
 
-use crate::JobError;
 use crate::driver::Job;
 use crate::error::chain_of;
 use crate::job::Owner;
 use crate::restore::read_log;
+use crate::{JobError, threads};
 
 /// How many times a standby looks within one lease.
 const LOOKS_PER_LEASE: u64 = 6;
@@ -119,14 +121,27 @@ pub(crate) enum Waited {
 /// Waits until nobody holds the job. `nonce` is in the claims of this process.
 ///
 /// A storage that fails is a holder that cannot be seen, and not one that is dead.
-pub(crate) async fn wait(job: &Job, owner: &mut Owner, nonce: u64) -> Result<Waited, JobError> {
+pub(crate) async fn wait(job: &Arc<Job>, owner: &mut Owner, nonce: u64) -> Result<Waited, JobError> {
     let lease_ms = job.high_availability.lease.as_millis() as u64;
     let mut watch = StandbyWatch::new(lease_ms, nonce);
     let interval = Duration::from_millis(watch.interval_ms());
-    let now_ms = || job.clock.now().monotonic_ms;
     let (mut is_announced, mut is_blind) = (false, false);
     loop {
-        match watch.look(&*job.storage, &job.name, job.checkpoints.retain, &now_ms).await? {
+        let (shared, runtime) = (job.clone(), Handle::current());
+        // A storage that hangs must not keep the owner from cancelling.
+        let looking = Handle::current().spawn_blocking(move || {
+            let now_ms = || shared.clock.now().monotonic_ms;
+            let look = watch.look(&*shared.storage, &shared.name, shared.checkpoints.retain, &now_ms);
+            let look = runtime.block_on(look)?;
+            Ok((watch, look))
+        });
+        let looked = tokio::select! {
+            biased;
+            () = owner.cancel() => return Ok(Waited::Cancelled),
+            looked = looking => threads::joined(looked)?,
+        };
+        watch = looked.0;
+        match looked.1 {
             StandbyLook::Free(next_sequence) => return Ok(Waited::Free(next_sequence)),
             StandbyLook::Held => {
                 if !is_announced {

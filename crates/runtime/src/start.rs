@@ -1,7 +1,6 @@
 //! The start of an attempt beside the coordinator's thread: a storage that hangs does not keep the owner from cancelling.
 
 use std::collections::BTreeSet;
-use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use highwater_checkpoint::{AttemptFailure, HookState, Now};
 use highwater_state_api::{CheckpointId, RowSettings};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinHandle;
 
 use crate::driver::{Input, Job};
 use crate::fence::{Fence, FenceSetup};
@@ -21,7 +20,7 @@ use crate::prepare::{Preparation, Prepared, finished_in, prepare_if};
 use crate::restore::{Begun, Claimant, ClaimedJob, Over, Restored, begin_attempt_if, remove_left_overs};
 use crate::retrying_storage::RetryingStorage;
 use crate::standby::{self, Waited};
-use crate::{JobError, batch_restore, random};
+use crate::{JobError, batch_restore, random, threads};
 
 /// How long a cancelled start is waited for. It ends at its next call of the storage; if the storage does not return from
 /// the one before, nobody waits for it any longer: all that it can still do is to claim the job, which harms nobody.
@@ -132,7 +131,7 @@ async fn start_over(starter: &Starter, over: Over, owner: &mut Owner) -> Result<
             }
         },
     };
-    outcome_of(joined)
+    threads::joined(joined)
 }
 
 /// Begins to claim the job, on a thread that may wait for the storage.
@@ -153,15 +152,6 @@ pub(crate) fn begin(
                 tried = starter.claim(over, patience, handle) => tried,
             }
         })
-    })
-}
-
-/// How a start came out that [`begin`] has begun.
-pub(crate) fn outcome_of(joined: Result<Result<Tried, JobError>, JoinError>) -> Result<Tried, JobError> {
-    joined.unwrap_or_else(|error| match error.try_into_panic() {
-        // Code of the user has panicked: the same as if it had done so on this thread.
-        Ok(panic) => resume_unwind(panic),
-        Err(error) => Err(JobError::Threads(error.to_string())),
     })
 }
 
