@@ -132,26 +132,29 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
 
 /// Runs a job to its end, and does with its checkpoints what is to be done then.
 async fn run(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, JobError> {
-    let result = run_attempts(job, owner).await;
+    let claims = Arc::new(Claims::new());
+    let result = run_attempts(job, owner, &claims).await;
     locked(&job.board.checkpoint_stats()).end_job(job.clock.now());
     let end = JobEnd::of(&result);
     // A finished job has deleted them already: there is nothing that they could be restored for.
     if end != JobEnd::Finished && !job.checkpoints.externalized_retention.keeps(end) {
-        drop_checkpoints_of(job, end).await;
+        drop_checkpoints_of(job, claims.nonce(), end).await;
     }
     result
 }
 
 /// Deletes the checkpoints of a job that was cancelled or has failed. What cannot be done is said and changes nothing about
 /// how the job has ended.
-async fn drop_checkpoints_of(job: &Arc<Job>, end: JobEnd) {
+async fn drop_checkpoints_of(job: &Arc<Job>, nonce: u64, end: JobEnd) {
     // Without an attempt the job has not run in this process, and what there is is not its to delete.
-    let Some(attempt) = job.board.lock().status.attempt else { return };
+    if job.board.lock().status.attempt.is_none() {
+        return;
+    }
     let (shared, runtime) = (job.clone(), tokio::runtime::Handle::current());
     let pool = runtime.clone();
     // A storage that hangs must not keep the owner of the job from hearing how it has ended.
     let work = pool.spawn_blocking(move || {
-        runtime.block_on(drop_checkpoints(&shared.patient_storage(StartPatience::default()), &shared.name, attempt))
+        runtime.block_on(drop_checkpoints(&shared.patient_storage(StartPatience::default()), &shared.name, nonce))
     });
     let (job, policy) = (&job.name, job.checkpoints.externalized_retention);
     match tokio::time::timeout(DROP_DEADLINE, work).await {
@@ -174,11 +177,10 @@ async fn drop_checkpoints_of(job: &Arc<Job>, end: JobEnd) {
 }
 
 /// Runs attempts until one finishes the job or there is to be no other.
-async fn run_attempts(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, JobError> {
+async fn run_attempts(job: &Arc<Job>, owner: &mut Owner, claims: &Arc<Claims>) -> Result<JobResult, JobError> {
     let mut recovery = Recovery::new(job.restart);
-    let claims = Arc::new(Claims::new());
     let finished = |outcome| Ok(JobResult { outcome, status: job.board.status() });
-    let mut end = run_attempt(job, owner, &claims).await;
+    let mut end = run_attempt(job, owner, claims).await;
     loop {
         let (failure, survivors) = match end {
             Ok(AttemptEnd::Finished) => return finished(JobOutcome::Finished),
@@ -198,7 +200,7 @@ async fn run_attempts(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, Jo
                     () = tokio::time::sleep(delay) => {}
                     () = owner.cancel() => return Err(JobError::Cancelled),
                 }
-                run_attempt(job, owner, &claims).await
+                run_attempt(job, owner, claims).await
             }
             (Err(error), Some(survivors)) => return Err(survivors.give_up(error, owner).await),
             (Err(error), None) => return Err(error),

@@ -17,8 +17,8 @@ use crate::{JobError, job_end::JobEnd};
 /// | `NoExternalizedCheckpoints` | deleted | deleted | deleted | kept |
 ///
 /// A job has *failed* when its tasks or its checkpoints did and no restart follows. It is *suspended* when its process is
-/// killed or another process takes it over, and when a start is refused or cannot read the storage: it can be started
-/// again as if nothing had happened.
+/// killed, when another process takes it over or may do so because the lease has run out, and when a start is refused or
+/// cannot read the storage: it can be started again as if nothing had happened.
 ///
 /// After its checkpoints were deleted, a job that was cancelled or has failed begins from nothing when it is started
 /// again; a finished one has nothing left to do.
@@ -74,7 +74,10 @@ impl JobEnd {
         let Err(error) = result else { return Self::Finished };
         match error.cause() {
             JobError::Cancelled => Self::Cancelled,
-            JobError::Coordinator(AttemptFailure::Fenced { .. }) => Self::Suspended,
+            // Another process has the job, or may take it over at any moment.
+            JobError::Coordinator(AttemptFailure::Fenced { .. } | AttemptFailure::LeaseExpired { .. }) => {
+                Self::Suspended
+            }
             JobError::Task { .. } | JobError::PoisonRecord { .. } | JobError::Coordinator(_) => Self::Failed,
             // No task of the last attempt has run.
             _ => Self::Suspended,
@@ -110,10 +113,18 @@ mod tests {
         };
         let fenced = JobError::Coordinator(AttemptFailure::Fenced { sequence: 7 });
         let not_restarted = JobError::NotRestarted { strategy: RestartStrategy::None, source: Box::new(task()) };
+        let expired = AttemptFailure::LeaseExpired { lease_ms: 300, cause: "the network is down".to_owned() };
+        let cut_off = JobError::NotRestarted {
+            strategy: RestartStrategy::None,
+            source: Box::new(JobError::Coordinator(expired)),
+        };
         let refused = JobError::Invalid("it has no source".to_owned());
-        let ends = [JobError::Cancelled, task(), not_restarted, fenced, refused].map(|error| JobEnd::of(&Err(error)));
+        let ends = [JobError::Cancelled, task(), not_restarted, fenced, cut_off, refused];
         use JobEnd::*;
-        assert_eq!(ends, [Cancelled, Failed, Failed, Suspended, Suspended]);
+        assert_eq!(
+            ends.map(|error| JobEnd::of(&Err(error))),
+            [Cancelled, Failed, Failed, Suspended, Suspended, Suspended]
+        );
     }
 
     #[test]

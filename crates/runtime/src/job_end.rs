@@ -33,17 +33,16 @@ pub(crate) enum Dropped {
     NotOurs,
 }
 
-/// Deletes the checkpoints of a job whose last attempt in this process was `attempt` and has come to its end.
+/// Deletes the checkpoints of a job whose attempts in this process have come to their end. `nonce` is in their claims: of a start
+/// that was cancelled nobody knows whether it has claimed the job.
 ///
 /// An error means that it is not known whether the log says that they were dropped; then nothing was deleted.
 pub(crate) async fn drop_checkpoints(
     storage: &dyn CheckpointStorage,
     job: &JobName,
-    attempt: Attempt,
+    nonce: u64,
 ) -> Result<Dropped, JobError> {
-    if !say_dropped(storage, job, attempt).await? {
-        return Ok(Dropped::NotOurs);
-    }
+    let Some(attempt) = say_dropped(storage, job, nonce).await? else { return Ok(Dropped::NotOurs) };
     if let Err(error) = delete_folders(storage, job, attempt).await {
         tracing::warn!(target: "highwater::job", %job, ?error, "dropped checkpoints could not be deleted, the next start will");
         return Ok(Dropped::SomeAreLeft);
@@ -51,21 +50,20 @@ pub(crate) async fn drop_checkpoints(
     Ok(Dropped::All)
 }
 
-/// Appends the record. `false` when the job is another attempt's by now, or has finished.
-async fn say_dropped(storage: &dyn CheckpointStorage, job: &JobName, attempt: Attempt) -> Result<bool, JobError> {
-    let record = LogRecord::Dropped { attempt, newest: None };
+/// Appends the record. The last attempt of this process; `None` when the job is another process's by now, or has finished.
+async fn say_dropped(storage: &dyn CheckpointStorage, job: &JobName, nonce: u64) -> Result<Option<Attempt>, JobError> {
     loop {
         let log = storage.list(&paths::log_folder(job)).await?;
         let Some(records) = read_log(storage, job, &log).await? else { continue };
-        let is_said = records.last().is_some_and(|(_, last)| *last == record);
+        let last = records.last().map(|(_, last)| last.clone());
         let view = LogView::replay(records, usize::MAX).map_err(|error| JobError::Log(error.into()))?;
-        if view.is_finished() || view.claim().is_none_or(|claim| claim.attempt != attempt) {
-            return Ok(false);
-        }
+        let own = view.claim().filter(|claim| claim.nonce == nonce && !view.is_finished());
+        let Some(attempt) = own.map(|claim| claim.attempt) else { return Ok(None) };
+        let record = LogRecord::Dropped { attempt, newest: None };
         // What is tried is the number behind the last record of this attempt: if another one has claimed the job, its claim
         // is exactly there. A last append of this attempt may have landed there too; then there is one number more.
-        if is_said || append(storage, job, view.next_sequence(), &record).await? {
-            return Ok(true);
+        if last.as_ref() == Some(&record) || append(storage, job, view.next_sequence(), &record).await? {
+            return Ok(Some(attempt));
         }
     }
 }

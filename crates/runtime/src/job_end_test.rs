@@ -13,6 +13,9 @@ use super::*;
 use crate::fence::Fence;
 use crate::restore::{Begun, Claimant, ClaimedJob, Over, RestoreOptions, begin_attempt, remove_left_overs};
 
+/// In the claims of the process whose job ends.
+const OWN: u64 = 7;
+
 fn job() -> JobName {
     JobName::new("job").unwrap()
 }
@@ -57,7 +60,7 @@ fn complete(storage: &dyn CheckpointStorage, attempt: Attempt, checkpoint: u64, 
 
 /// A job with two checkpoints of its first attempt, and the attempt.
 fn with_checkpoints(storage: &dyn CheckpointStorage) -> Attempt {
-    let attempt = start(storage, 7).start.attempt;
+    let attempt = start(storage, OWN).start.attempt;
     complete(storage, attempt, 1, 2);
     complete(storage, attempt, 2, 3);
     attempt
@@ -72,8 +75,8 @@ fn folders(storage: &dyn CheckpointStorage) -> Vec<String> {
 #[test]
 fn dropped_checkpoints_are_gone_and_the_next_start_begins_from_nothing() {
     let storage = MemoryCheckpointStorage::new();
-    let attempt = with_checkpoints(&storage);
-    assert_eq!(block_on(drop_checkpoints(&storage, &job(), attempt)).unwrap(), Dropped::All);
+    with_checkpoints(&storage);
+    assert_eq!(block_on(drop_checkpoints(&storage, &job(), OWN)).unwrap(), Dropped::All);
     assert_eq!(folders(&storage), [""; 0]);
     let claimed = start(&storage, 8);
     assert!(claimed.restored.is_none());
@@ -93,11 +96,11 @@ fn whatever_step_is_the_last_one_the_next_start_finds_all_or_nothing() {
         for nth in 1..=4 {
             for fault in [Fault::FailBefore, Fault::FailAfter] {
                 let inner = Arc::new(MemoryCheckpointStorage::new());
-                let attempt = with_checkpoints(&*inner);
+                with_checkpoints(&*inner);
                 let faults = Faults::default();
                 let storage = FaultyStorage::new(inner.clone(), faults.clone());
                 faults.arm(When::nth(operation, nth), fault.clone());
-                let ended = block_on(drop_checkpoints(&storage, &job(), attempt));
+                let ended = block_on(drop_checkpoints(&storage, &job(), OWN));
                 let claimed = start(&*inner, 8);
                 let what = format!("{operation} {nth} {fault:?}: {ended:?}");
                 assert_eq!(claimed.start.first_checkpoint, CheckpointId(3), "{what}");
@@ -123,18 +126,28 @@ fn whatever_step_is_the_last_one_the_next_start_finds_all_or_nothing() {
 #[test]
 fn a_job_that_another_process_has_taken_over_loses_nothing() {
     let storage = MemoryCheckpointStorage::new();
-    let attempt = with_checkpoints(&storage);
+    with_checkpoints(&storage);
     let successor = start(&storage, 8).start;
-    assert_eq!(block_on(drop_checkpoints(&storage, &job(), attempt)).unwrap(), Dropped::NotOurs);
+    assert_eq!(block_on(drop_checkpoints(&storage, &job(), OWN)).unwrap(), Dropped::NotOurs);
     assert_eq!(folders(&storage), ["chk-1-1", "chk-2-1"]);
     complete(&storage, successor.attempt, 3, successor.next_sequence);
     assert_eq!(start(&storage, 9).restored.unwrap().0, CheckpointId(3));
 }
 
+/// Contract: M244.
+#[test]
+fn a_start_that_was_cancelled_when_it_had_claimed_keeps_nothing() {
+    let storage = MemoryCheckpointStorage::new();
+    with_checkpoints(&storage);
+    start(&storage, OWN);
+    assert_eq!(block_on(drop_checkpoints(&storage, &job(), OWN)).unwrap(), Dropped::All);
+    assert!(start(&storage, 8).restored.is_none());
+}
+
 #[test]
 fn a_successor_that_began_after_the_record_keeps_what_it_has_completed() {
     let inner = Arc::new(MemoryCheckpointStorage::new());
-    let attempt = with_checkpoints(&*inner);
+    with_checkpoints(&*inner);
     let faults = Faults::default();
     let storage = FaultyStorage::new(inner.clone(), faults.clone());
     // Between the record and the deletions another process starts the job and completes a checkpoint.
@@ -144,7 +157,7 @@ fn a_successor_that_began_after_the_record_keeps_what_it_has_completed() {
         complete(&*shared, successor.attempt, 3, successor.next_sequence);
     };
     faults.arm(When::next(Operation::ListFolders), Fault::Delay(Arc::new(meanwhile)));
-    assert_eq!(block_on(drop_checkpoints(&storage, &job(), attempt)).unwrap(), Dropped::All);
+    assert_eq!(block_on(drop_checkpoints(&storage, &job(), OWN)).unwrap(), Dropped::All);
     assert_eq!(start(&*inner, 9).restored.unwrap().0, CheckpointId(3));
     assert_eq!(folders(&*inner), ["chk-3-5"]);
 }
@@ -153,7 +166,7 @@ fn a_successor_that_began_after_the_record_keeps_what_it_has_completed() {
 fn an_append_that_the_attempt_has_given_up_cannot_land_behind_the_record() {
     let storage = MemoryCheckpointStorage::new();
     let attempt = with_checkpoints(&storage);
-    block_on(drop_checkpoints(&storage, &job(), attempt)).unwrap();
+    block_on(drop_checkpoints(&storage, &job(), OWN)).unwrap();
     let metadata = StateHandle::Inline(Bytes::new());
     let late = LogRecord::Completed { attempt, checkpoint: CheckpointId(3), metadata };
     assert!(!block_on(append(&storage, &job(), 4, &late)).unwrap());
