@@ -7,6 +7,7 @@ use std::time::Duration;
 use highwater::checkpoint::AttemptFailure;
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
+use highwater::runtime::ExternalizedCheckpointRetention;
 use highwater::state::CheckpointStorage;
 use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
 
@@ -147,4 +148,31 @@ fn and_whoever_waits_for_a_storage_that_hangs_can_be_cancelled() {
     // It hangs until this has returned.
     assert!(matches!(waiting.wait(), Err(JobError::Cancelled)));
     drop(release);
+}
+
+#[test]
+fn but_not_when_whoever_ran_the_job_has_ended_it_and_dropped_its_checkpoints() {
+    let lease = LONG_LEASE / 2;
+    let (storage, faults) = (storage(), Faults::default());
+    let records = CollectedRecords::default();
+    let first = standing_by(storage.clone(), lease);
+    first.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention::DeleteOnCancellation);
+    count(&first, NUMBERS, Some(Pace::up_to(NUMBERS / 2)), &records, |_| Ok(()));
+    let first = first.execute_async().unwrap();
+    wait_for_checkpoints(&first, 1);
+    // A look lists records and renewals: with the third list it looks for the second time.
+    faults.arm(When::nth(Operation::List, 3), Fault::Delay(Arc::new(|| {})));
+    let second = standing_by(Arc::new(FaultyStorage::new(storage.clone(), faults.clone())), lease);
+    count(&second, NUMBERS, None, &records, |_| Ok(()));
+    let second = second.execute_async().unwrap();
+    wait_until("the second one has seen the first", || faults.remaining() == 0);
+    first.cancel();
+    assert!(matches!(first.wait(), Err(JobError::Cancelled)));
+    assert!(matches!(second.wait(), Err(JobError::Dropped)));
+
+    // Whoever starts the job now wants it anew.
+    let (third, again) = (standing_by(storage, SHORT_LEASE), CollectedRecords::default());
+    count(&third, NUMBERS, None, &again, |_| Ok(()));
+    assert_eq!(third.execute().unwrap().outcome, JobOutcome::Finished);
+    assert_counted(&again, NUMBERS);
 }

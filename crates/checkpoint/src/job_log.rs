@@ -58,6 +58,7 @@ pub struct LogView {
     highest_completed: Option<CheckpointId>,
     obsolete: Vec<u64>,
     finished: bool,
+    dropped: bool,
 }
 
 /// The records contradict each other: they were not written by this protocol, or some were changed or lost.
@@ -125,6 +126,7 @@ impl LogView {
             highest_completed: None,
             obsolete: Vec::new(),
             finished: false,
+            dropped: false,
         };
         let mut claims = Claims::default();
         let mut gone = Vec::new();
@@ -139,6 +141,7 @@ impl LogView {
             }
             view.next_sequence = sequence.checked_add(1).ok_or(LogError::Exhausted { sequence })?;
             previous = Some(sequence);
+            view.dropped = matches!(record, LogRecord::Dropped { newest: None, .. });
             match record {
                 LogRecord::Claim { nonce, first_checkpoint } => {
                     at_least(sequence, claims.expected(), first_checkpoint)?;
@@ -211,6 +214,11 @@ impl LogView {
     /// Whether the job has processed all its input, so that there is nothing to start.
     pub fn is_finished(&self) -> bool {
         self.finished
+    }
+
+    /// Whether whoever has claimed the job last has ended it and has dropped all its checkpoints.
+    pub fn is_dropped(&self) -> bool {
+        self.dropped
     }
 
     /// What the attempt takes over whose claim has been appended to this log under its next number.

@@ -187,12 +187,14 @@ fn after_its_checkpoints_were_dropped_a_job_begins_from_nothing_and_ids_go_on() 
     let mut records = vec![(1, claim(1)), (2, complete(1, 1)), (3, complete(1, 7)), (4, drop_above(1, None))];
     let view = LogView::replay(records.clone(), 9).unwrap();
     assert_eq!((view.latest(), view.is_finished(), view.next_sequence()), (None, false, 5));
+    assert!(view.is_dropped());
     let (first, record) = claim_record(&view, None, 42);
     assert_eq!((first, record), (CheckpointId(8), claim(8)));
     assert_eq!(view.start(first).retained, []);
     // What comes after is as it always is.
     records.extend([(5, claim(8)), (6, complete(5, 8)), (7, complete(5, 9))]);
     assert_eq!(kept(&records), [8, 9]);
+    assert!(!LogView::replay(records[..5].to_vec(), 9).unwrap().is_dropped(), "somebody has claimed it");
     // Attempt 1 is fenced from the next attempt on, whatever it last wrote.
     records.push((8, drop_above(1, None)));
     assert!(matches!(LogView::replay(records, 9), Err(LogError::OtherAttempt { sequence: 8, .. })));
@@ -204,6 +206,7 @@ fn an_attempt_that_fell_back_has_dropped_what_is_newer() {
     let mut records = vec![(1, claim(1)), (2, complete(1, 1)), (3, complete(1, 2)), (4, complete(1, 3)), (5, claim(4))];
     records.push((6, drop_above(5, Some(2))));
     assert_eq!(kept(&records), [1, 2]);
+    assert!(!LogView::replay(records.clone(), 9).unwrap().is_dropped(), "some are left");
     assert_eq!(claim_record(&LogView::replay(records.clone(), 9).unwrap(), None, 0).0, CheckpointId(5));
     records.push((7, complete(5, 5)));
     assert_eq!(kept(&records), [1, 2, 5]);

@@ -165,7 +165,10 @@ impl StreamExecutionEnvironment {
     /// long as a lease lasts; while it runs the job, it renews its lease. To be set in all processes of the job. Default: no, so that
     /// a start fences whoever runs the job.
     ///
-    /// A process that was fenced ends with an error; started again, it waits.
+    /// A process that was fenced ends with an error; started again, it waits. One that was cancelled, or whose job has failed for
+    /// good, does not give its lease back: a standby goes on with the job, unless the checkpoints were dropped
+    /// ([`StreamExecutionEnvironment::set_externalized_checkpoint_retention`]); then it ends with [`JobError::Dropped`]. So
+    /// whoever wants the job to stop cancels all its processes.
     pub fn set_standby(&self, standby: bool) -> &Self {
         self.plan.borrow_mut().config.high_availability.standby = Some(standby);
         self

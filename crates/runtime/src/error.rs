@@ -293,6 +293,13 @@ pub enum JobError {
     /// The coordinator ended the attempt.
     #[error("the attempt was ended by its coordinator")]
     Coordinator(#[source] AttemptFailure),
+    /// A standby has waited for whoever ran the job, and that one has ended it and dropped its checkpoints, as its
+    /// [`ExternalizedCheckpointRetention`](crate::ExternalizedCheckpointRetention) says. Nothing was started.
+    #[error(
+        "the process that ran the job has ended it and has dropped its checkpoints: when this one is started again, the job \
+         begins from nothing"
+    )]
+    Dropped,
     /// The job was cancelled.
     #[error("the job was cancelled")]
     Cancelled,

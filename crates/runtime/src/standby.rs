@@ -29,6 +29,8 @@ pub struct StandbyWatch {
     nonce: u64,
     silence: Silence<(u64, Vec<ObjectPath>)>,
     known: Option<(Vec<ObjectPath>, Standing)>,
+    /// Whether the holder was waited for while there was something to take over.
+    has_waited: bool,
 }
 
 /// What a look of a standby has found.
@@ -38,6 +40,8 @@ pub enum StandbyLook {
     Free(u64),
     /// Somebody does, or may.
     Held,
+    /// Whoever did, and was waited for, has ended the job and has dropped its checkpoints.
+    Dropped,
     /// The storage did not tell, which is no sign that the holder is dead.
     Failed(String),
 }
@@ -47,12 +51,14 @@ struct Standing {
     next_sequence: u64,
     /// There is nobody to wait for: the job was never started, has finished, or is this process's own.
     is_free: bool,
+    /// Whoever held it has ended it, and nothing of it is left.
+    is_dropped: bool,
 }
 
 impl StandbyWatch {
     /// Nothing was seen yet. `nonce` is in the claims of this process.
     pub fn new(lease_ms: u64, nonce: u64) -> Self {
-        Self { lease_ms, nonce, silence: Silence::new(lease_ms), known: None }
+        Self { lease_ms, nonce, silence: Silence::new(lease_ms), known: None, has_waited: false }
     }
 
     /// Time between two looks.
@@ -89,6 +95,11 @@ impl StandbyWatch {
                 Err(error) => return Err(error),
             },
         };
+        // Of a job that had been dropped before nobody has waited for the holder: whoever starts it wants it anew.
+        if standing.is_dropped && self.has_waited {
+            return Ok(StandbyLook::Dropped);
+        }
+        self.has_waited |= !standing.is_dropped;
         let next_sequence = standing.next_sequence;
         let is_free = standing.is_free || self.silence.seen(begun_ms, now_ms(), (next_sequence, leases));
         self.known = Some((log, standing));
@@ -98,7 +109,8 @@ impl StandbyWatch {
     fn standing(&self, records: Vec<(u64, LogRecord)>, retain: usize) -> Result<Standing, JobError> {
         let view = LogView::replay(records, retain).map_err(|error| JobError::Log(error.into()))?;
         let is_held = !view.is_finished() && view.claim().is_some_and(|claim| claim.nonce != self.nonce);
-        Ok(Standing { next_sequence: view.next_sequence(), is_free: !is_held })
+        let (next_sequence, is_dropped) = (view.next_sequence(), view.is_dropped());
+        Ok(Standing { next_sequence, is_free: !is_held, is_dropped })
     }
 }
 
@@ -114,6 +126,8 @@ async fn names(
 pub(crate) enum Waited {
     /// Nobody holds the job: the log may be claimed, if its next record still has this number.
     Free(u64),
+    /// Whoever held the job has ended it and has dropped its checkpoints.
+    Dropped,
     /// The owner of this process does not want the job any more.
     Cancelled,
 }
@@ -143,6 +157,7 @@ pub(crate) async fn wait(job: &Arc<Job>, owner: &mut Owner, nonce: u64) -> Resul
         watch = looked.0;
         match looked.1 {
             StandbyLook::Free(next_sequence) => return Ok(Waited::Free(next_sequence)),
+            StandbyLook::Dropped => return Ok(Waited::Dropped),
             StandbyLook::Held => {
                 if !is_announced {
                     tracing::info!(target: "highwater::job", job = %job.name, lease_ms, "standing by");

@@ -104,6 +104,7 @@ pub(crate) async fn start(starter: Starter, owner: &mut Owner) -> Result<Started
         } else if job.high_availability.standby {
             match standby::wait(job, owner, claims.nonce).await? {
                 Waited::Free(next_sequence) => Over::Unchanged(next_sequence),
+                Waited::Dropped => return Err(JobError::Dropped),
                 Waited::Cancelled => return Ok(Started::Cancelled),
             }
         } else {

@@ -566,8 +566,10 @@ async fn stand_by(
     let now_ms = || clock.load(Ordering::Relaxed);
     let mut watch = StandbyWatch::new(lease_ms, nonce);
     loop {
-        if let StandbyLook::Free(next_sequence) = watch.look(storage, job, retain, &now_ms).await? {
-            return Ok(next_sequence);
+        match watch.look(storage, job, retain, &now_ms).await? {
+            StandbyLook::Free(next_sequence) => return Ok(next_sequence),
+            StandbyLook::Dropped => return Err(JobError::Dropped),
+            StandbyLook::Held | StandbyLook::Failed(_) => {}
         }
         let next_look_ms = now_ms() + watch.interval_ms();
         poll_fn(|_| if now_ms() < next_look_ms { Poll::Pending } else { Poll::Ready(()) }).await;
