@@ -82,7 +82,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         return Err(JobError::Invalid(reason.to_owned()));
     }
     failpoint::set_up()?;
-    options::log_unknown_keys(&config);
+    options::log_keys_without_effect(&config);
     options::later::check(&config.layered_configuration())?;
     let BackendPairing { state_backend, checkpoint_storage } = backend_choice::choose(&config)?;
     let checkpoints = checkpoint_config::choose(&config)?;

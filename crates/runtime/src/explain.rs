@@ -4,31 +4,33 @@ use std::fmt::Write;
 
 use highwater_state_api::{ConfigNotices, Configuration, OptionDescription};
 
-use crate::checkpoint_config;
 use crate::options::execution::RUNTIME_MODE;
 use crate::options::high_availability::*;
 use crate::options::restart::FAILOVER_STRATEGY;
 use crate::plan::JobConfig;
-use crate::{JobError, options};
+use crate::{JobError, checkpoint_config, failover_strategy, high_availability, options, restart_choice};
 
-/// One line an option, then what the options mean together and what should be written otherwise.
+/// One line an option, then what the options mean together and what should be written otherwise. What a start would refuse is
+/// an error.
 pub(crate) fn explain(config: &JobConfig, is_batch: bool) -> Result<String, JobError> {
     let configuration = config.layered_configuration();
     let mut notices = ConfigNotices::default();
-    let remarks = if is_batch {
+    let (has_interval, remarks) = if is_batch {
         checkpoint_config::choose_for_batch(&config.checkpoints, &configuration, &mut notices)?;
-        vec![BATCH.to_owned()]
+        (false, vec![BATCH.to_owned()])
     } else {
         let checkpoints = checkpoint_config::choose_with(&config.checkpoints, &configuration, &mut notices)?;
         checkpoint_config::check_together(&checkpoints)?;
-        checkpoint_config::remarks(&checkpoints)
+        (checkpoints.interval.is_some(), checkpoint_config::remarks(&checkpoints))
     };
     options::later::check(&configuration)?;
-    options::later::notice(&configuration, &mut notices);
+    let restart = restart_choice::choose_with(config.restart, &configuration, has_interval, &mut notices)?;
+    failover_strategy::choose_with(config.failover, &configuration, &mut notices)?;
+    high_availability::choose_with(&config.high_availability, &configuration, &mut notices)?;
+    options::notice_keys_without_effect(config, &mut notices);
     let by_code = set_by_code(config);
     let mut text = String::new();
-    let descriptions = [highwater_state_api::options::describe(), options::describe()].concat();
-    for option in descriptions {
+    for option in options::of_job(config) {
         let (value, origin) = match by_code.iter().find(|(key, _)| *key == option.key) {
             Some((_, value)) => (value.clone(), "code".to_owned()),
             None => configured(&option, config).unwrap_or_else(|| match option.default {
@@ -48,6 +50,7 @@ pub(crate) fn explain(config: &JobConfig, is_batch: bool) -> Result<String, JobE
     if config.restart.is_some() {
         text.push_str("The restart strategy was set by code: `restart-strategy.*` does not count.\n");
     }
+    let _ = writeln!(text, "Note: the restart strategy is {}.", restart.strategy);
     for remark in remarks {
         let _ = writeln!(text, "Note: {remark}.");
     }
@@ -105,5 +108,20 @@ mod tests {
         ]));
         env.enable_checkpointing(Duration::from_secs(1)).set_min_pause_between_checkpoints(Duration::from_secs(5));
         insta::assert_snapshot!(env.explain_configuration().unwrap());
+    }
+
+    #[test]
+    fn what_a_start_would_refuse_or_ignore_is_said() {
+        let env = StreamExecutionEnvironment::new("explained");
+        env.configure(Configuration::from([("restart-strategy.typ", "none")]));
+        let text = env.explain_configuration().unwrap();
+        assert!(text.contains("if `restart-strategy.type` is meant, write that"), "{text}");
+        assert!(text.contains("the restart strategy is none."), "{text}");
+        for (key, value) in [("restart-strategy.type", "sometimes"), ("high-availability.lease-duration", "1 ms")] {
+            let env = StreamExecutionEnvironment::new("explained");
+            env.configure(Configuration::from([(key, value)]));
+            let error = env.explain_configuration().unwrap_err();
+            assert!(format!("{error:?}").contains(key), "{error:?}");
+        }
     }
 }

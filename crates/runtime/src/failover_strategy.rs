@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use highwater_state_api::{ConfigNotices, ConfigValue};
+use highwater_state_api::{ConfigError, ConfigNotices, ConfigValue, Configuration};
 
 use crate::options::restart::FAILOVER_STRATEGY;
 use crate::plan::JobConfig;
@@ -43,13 +43,22 @@ impl ConfigValue for FailoverStrategy {
 ///
 /// What was set by code counts; then comes the configuration of the job, then that of the cluster, then the default.
 pub(crate) fn choose(config: &JobConfig) -> Result<FailoverStrategy, JobError> {
-    if let Some(strategy) = config.failover {
+    let mut notices = ConfigNotices::default();
+    let chosen = choose_with(config.failover, &config.layered_configuration(), &mut notices);
+    options::log_notices(&config.name, &notices);
+    Ok(chosen?)
+}
+
+/// The same, with the notices for the caller.
+pub(crate) fn choose_with(
+    set: Option<FailoverStrategy>,
+    configuration: &Configuration,
+    notices: &mut ConfigNotices,
+) -> Result<FailoverStrategy, ConfigError> {
+    if let Some(strategy) = set {
         return Ok(strategy);
     }
-    let mut notices = ConfigNotices::default();
-    let chosen = config.layered_configuration().get(&FAILOVER_STRATEGY, &mut notices);
-    options::log_notices(&config.name, &notices);
-    Ok(chosen?.expect("the option has a default, which is valid"))
+    Ok(configuration.get(&FAILOVER_STRATEGY, notices)?.expect("the option has a default, which is valid"))
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub(crate) fn choose(config: &JobConfig) -> Result<HighAvailability, JobError> {
     Ok(chosen?)
 }
 
-fn choose_with(
+pub(crate) fn choose_with(
     set: &HighAvailabilitySettings,
     configuration: &Configuration,
     notices: &mut ConfigNotices,

@@ -32,7 +32,7 @@ pub(crate) fn choose(config: &JobConfig, has_checkpoints: bool) -> Result<Restar
     Ok(chosen?)
 }
 
-fn choose_with(
+pub(crate) fn choose_with(
     set_by_code: Option<RestartStrategy>,
     configuration: &Configuration,
     has_checkpoints: bool,

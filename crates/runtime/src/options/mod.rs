@@ -16,16 +16,25 @@ pub fn describe() -> Vec<OptionDescription> {
     [execution::describe(), checkpointing::describe(), restart::describe(), high_availability::describe()].concat()
 }
 
-/// Shows the owner of a job which keys of its configuration have no effect: those of no option that is known here, in
-/// `state_api::options` or in the registry of the job.
-pub(crate) fn log_unknown_keys(config: &JobConfig) {
+/// The options that a job can be configured by: those of state, those here, and those of its registry.
+pub(crate) fn of_job(config: &JobConfig) -> Vec<OptionDescription> {
     let mut options = highwater_state_api::options::describe();
     options.extend(describe());
     options.extend(config.registry.iter().flat_map(|registry| registry.options()));
+    options
+}
+
+/// Notices the keys in the configuration of a job that have no effect.
+pub(crate) fn notice_keys_without_effect(config: &JobConfig, notices: &mut ConfigNotices) {
     let configuration = config.layered_configuration();
+    unknown_keys::notice_unknown_keys(&configuration, &of_job(config), notices);
+    later::notice(&configuration, notices);
+}
+
+/// Shows the owner of a job which keys of its configuration have no effect.
+pub(crate) fn log_keys_without_effect(config: &JobConfig) {
     let mut notices = ConfigNotices::default();
-    unknown_keys::notice_unknown_keys(&configuration, &options, &mut notices);
-    later::notice(&configuration, &mut notices);
+    notice_keys_without_effect(config, &mut notices);
     log_notices(&config.name, &notices);
 }
 
