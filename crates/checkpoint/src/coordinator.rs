@@ -474,7 +474,7 @@ impl Coordinator {
         if self.discard(checkpoint, failure.clone(), actions).is_some_and(|pending| pending.is_final) {
             self.trigger.final_failed(now.monotonic_ms);
         }
-        if let Err(TooMany { failed, tolerated }) = self.failures.failed(Some(checkpoint), &failure) {
+        if let Err(TooMany { failed, tolerated }) = self.failures.failed(checkpoint, &failure) {
             self.end(&CheckpointFailureReason::CoordinatorShutdown.into(), actions);
             actions.push(Action::Fail(AttemptFailure::TooManyFailedCheckpoints {
                 failed,

@@ -12,7 +12,7 @@ pub(crate) const ANY_NUMBER: u32 = u32::MAX;
 /// Counts the failures in a row. Flink's `CheckpointFailureManager`.
 ///
 /// A checkpoint counts once, whatever fails of it. One that is older than the newest complete one does not count: that
-/// one has made up for it. Requests that failed before they had an id count each.
+/// one has made up for it.
 #[derive(Debug, Clone)]
 pub(crate) struct FailureCount {
     tolerated: u32,
@@ -43,19 +43,10 @@ impl FailureCount {
         }
     }
 
-    /// A checkpoint has failed, or, without an id, a request for one. An error ends the attempt, and the count begins anew.
-    pub(crate) fn failed(
-        &mut self,
-        checkpoint: Option<CheckpointId>,
-        failure: &CheckpointFailure,
-    ) -> Result<(), TooMany> {
-        let is_made_up_for = checkpoint.is_some_and(|checkpoint| self.last_complete >= Some(checkpoint));
-        if !failure.counts() || is_made_up_for {
-            return Ok(());
-        }
-        if let Some(checkpoint) = checkpoint
-            && !self.counted.insert(checkpoint)
-        {
+    /// A checkpoint has failed. An error ends the attempt, and the count begins anew.
+    pub(crate) fn failed(&mut self, checkpoint: CheckpointId, failure: &CheckpointFailure) -> Result<(), TooMany> {
+        let is_made_up_for = self.last_complete >= Some(checkpoint);
+        if !failure.counts() || is_made_up_for || !self.counted.insert(checkpoint) {
             return Ok(());
         }
         self.in_a_row = self.in_a_row.saturating_add(1);
@@ -82,7 +73,7 @@ mod tests {
     fn run(tolerated: u32, steps: &[(u64, Option<CheckpointFailureReason>)]) -> Vec<bool> {
         let mut count = FailureCount::new(tolerated);
         let step = |(id, reason): &(u64, Option<CheckpointFailureReason>)| match reason {
-            Some(reason) => count.failed(Some(CheckpointId(*id)), &(*reason).into()).is_err(),
+            Some(reason) => count.failed(CheckpointId(*id), &(*reason).into()).is_err(),
             None => {
                 count.completed(CheckpointId(*id));
                 false
@@ -137,7 +128,8 @@ mod tests {
     /// Contract: L230.
     #[test]
     fn with_none_tolerated_exactly_these_reasons_fail_the_attempt() {
-        let fails = |reason: &CheckpointFailureReason| FailureCount::new(0).failed(None, &(*reason).into()).is_err();
+        let fails =
+            |reason: &CheckpointFailureReason| FailureCount::new(0).failed(CheckpointId(1), &(*reason).into()).is_err();
         let failing: Vec<_> = CheckpointFailureReason::all().filter(fails).map(CheckpointFailureReason::name).collect();
         let expected = [
             "IO_EXCEPTION",
@@ -156,7 +148,7 @@ mod tests {
         let mut count = FailureCount::new(ANY_NUMBER);
         count.in_a_row = u32::MAX - 1;
         for id in 0..4 {
-            assert_eq!(count.failed(Some(CheckpointId(id)), &Expired.into()), Ok(()));
+            assert_eq!(count.failed(CheckpointId(id), &Expired.into()), Ok(()));
         }
     }
 

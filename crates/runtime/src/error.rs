@@ -223,7 +223,7 @@ pub enum JobError {
     /// What is in the job log cannot be.
     #[error("the job log is damaged")]
     Log(#[source] BoxedError),
-    /// A sink or source refused to start.
+    /// A sink, a source or a hook refused to start.
     #[error("operator {operator:?} cannot start")]
     Start {
         /// The operator's uid.

@@ -114,15 +114,14 @@ impl MasterHooks {
         self.0.iter().try_for_each(|registered| {
             let own = states.iter().find(|state| state.identifier == registered.identifier);
             let restored = registered.call(|hook| hook.restore_checkpoint(checkpoint, own.map(|own| &own.state[..])));
-            restored.map_err(|error| JobError::Restore { checkpoint, source: registered.wrap("restored", error) })
+            restored.map_err(|error| registered.cannot_start(error))
         })
     }
 
     /// Begins from nothing. May wait.
     pub(crate) fn reset(&self) -> Result<(), JobError> {
         self.0.iter().try_for_each(|registered| {
-            let failed = |error| JobError::Start { operator: format!("hook {}", registered.identifier), source: error };
-            registered.call(|hook| hook.reset()).map_err(failed)
+            registered.call(|hook| hook.reset()).map_err(|error| registered.cannot_start(error))
         })
     }
 
@@ -178,8 +177,9 @@ impl Registered {
         called.unwrap_or_else(|panic| Err(format!("panicked: {}", message_of(&*panic)).into()))
     }
 
-    fn wrap(&self, what: &str, error: BoxedError) -> BoxedError {
-        format!("the hook {:?} could not be {what}: {}", self.identifier, chain_of(&*error)).into()
+    /// The checkpoint may be whole and fit the job: another attempt may succeed.
+    fn cannot_start(&self, source: BoxedError) -> JobError {
+        JobError::Start { operator: format!("hook {}", self.identifier), source }
     }
 }
 

@@ -139,8 +139,8 @@ fn state_of_a_hook_that_is_not_there_is_an_error_unless_it_may_be_lost() {
 fn a_hook_that_cannot_be_restored_fails_the_attempt_and_is_named() {
     let log = Log::default();
     let hooks = hooks([Noting { fails: true, ..Noting::new("session", &log) }]);
-    let JobError::Restore { source, .. } = hooks.restore(CheckpointId(3), &[]).unwrap_err() else { panic!() };
-    assert_eq!(source.to_string(), "the hook \"session\" could not be restored: no session");
+    let error = hooks.restore(CheckpointId(3), &[]).unwrap_err();
+    assert_eq!(format!("{error:?}"), "operator \"hook session\" cannot start: no session");
 }
 
 /// Is at work until it is told to go on.
