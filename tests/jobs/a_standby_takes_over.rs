@@ -8,8 +8,9 @@ use highwater::checkpoint::AttemptFailure;
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use highwater::runtime::ExternalizedCheckpointRetention;
-use highwater::state::CheckpointStorage;
+use highwater::state::{CheckpointStorage, ObjectPath};
 use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
+use pollster::block_on;
 
 use crate::pace::{Grants, Pace};
 use crate::support::{assert_counted, count, environment, storage, wait_for_checkpoints, wait_until};
@@ -175,4 +176,19 @@ fn but_not_when_whoever_ran_the_job_has_ended_it_and_dropped_its_checkpoints() {
     count(&third, NUMBERS, None, &again, |_| Ok(()));
     assert_eq!(third.execute().unwrap().outcome, JobOutcome::Finished);
     assert_counted(&again, NUMBERS);
+}
+
+#[test]
+fn and_not_from_a_process_that_waits_for_a_restart() {
+    let storage = storage();
+    let env = standing_by(storage.clone(), SHORT_LEASE);
+    env.set_restart_strategy(RestartStrategy::FixedDelay { attempts: 1, delay_ms: 3_600_000 });
+    count(&env, NUMBERS, None, &CollectedRecords::default(), |_| Err("as planned".into()));
+    let job = env.execute_async().unwrap();
+    wait_until("it waits", || job.status().restarts == 1);
+    let renewals = || block_on(storage.list(&ObjectPath::new(["shared", "lease"]))).unwrap();
+    let before = renewals();
+    wait_until("it renews its lease", || renewals().iter().any(|renewal| !before.contains(renewal)));
+    job.cancel();
+    assert!(matches!(job.wait(), Err(JobError::Cancelled)));
 }

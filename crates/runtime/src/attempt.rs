@@ -19,7 +19,6 @@ use crate::driver::{Input, Job};
 use crate::fence::Fence;
 use crate::io_pool::{IoPool, PoolExecutor};
 use crate::job::{Owner, RunningSubtask};
-use crate::lease_keeper::LeaseKeeper;
 use crate::operator::OperatorContext;
 use crate::patience::StartPatience;
 use crate::prepare::{Contexts, Prepared};
@@ -105,7 +104,6 @@ pub(crate) struct RunningAttempt {
     subtasks: RunningSubtasks,
     pool: IoPool,
     fence: Fence,
-    keeper: Option<LeaseKeeper>,
     /// Tasks of which nothing was started, since they had finished before.
     finished: BTreeSet<u32>,
     max_parallelism: BTreeMap<OperatorUid, MaxParallelism>,
@@ -120,7 +118,7 @@ impl RunningAttempt {
         sender: mpsc::Sender<Input>,
         inputs: mpsc::Receiver<Input>,
     ) -> Result<Self, JobError> {
-        let StartedAttempt { claimed, prepared, fence, keeper } = started;
+        let StartedAttempt { claimed, prepared, fence } = started;
         let Prepared { finished, enumerators, contexts } = prepared;
         failpoint::hit(failpoint::DURING_RECOVERY);
         let pool = IoPool::new(Handle::current(), sender);
@@ -131,7 +129,7 @@ impl RunningAttempt {
         let ClaimedJob { start, max_parallelism, .. } = *claimed;
         let shell = Shell::new(job, start, tasks, subtasks.lanes.clone(), enumerators, storage_work, inputs);
         let (job, claims) = (job.clone(), claims.clone());
-        Ok(Self { job, claims, shell, subtasks, pool, fence, keeper, finished, max_parallelism })
+        Ok(Self { job, claims, shell, subtasks, pool, fence, finished, max_parallelism })
     }
 
     /// Runs the attempt to its end. When only a region has failed, the other tasks go on.
@@ -182,7 +180,7 @@ impl RunningAttempt {
     /// Becomes the attempt that has claimed the job and is prepared to restart a region, of which nothing runs any more.
     /// An error changes nothing.
     pub(crate) fn adopt(&mut self, started: StartedAttempt, region: &BTreeSet<u32>) -> Result<(), JobError> {
-        let StartedAttempt { claimed, prepared, keeper, .. } = started;
+        let StartedAttempt { claimed, prepared, .. } = started;
         let Prepared { finished, enumerators, contexts } = prepared;
         failpoint::hit(failpoint::DURING_RECOVERY);
         let left_out = &finished | &Regions::of(&self.job.graph).tasks_without(region);
@@ -202,8 +200,6 @@ impl RunningAttempt {
         }
         let tasks = self.job.graph.task_plans(&self.max_parallelism, &self.finished);
         self.shell.adopt(start, tasks, self.subtasks.lanes.clone(), region, enumerators);
-        // The lease was kept by both for a moment.
-        self.keeper = keeper;
         Ok(())
     }
 
@@ -258,8 +254,6 @@ impl RunningAttempt {
             // when the job finished have left of others; and there will be none.
             tidy_up(&job, self.claims.nonce()).await;
         }
-        // Until here: what the attempt still had under way was its own as long as its lease was renewed.
-        drop(self.keeper);
         Ok(())
     }
 }

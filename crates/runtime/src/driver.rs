@@ -140,6 +140,7 @@ async fn run(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, JobError> {
     if end != JobEnd::Finished && !job.checkpoints.externalized_retention.keeps(end) {
         drop_checkpoints_of(job, claims.nonce(), end).await;
     }
+    claims.give_up_lease();
     result
 }
 

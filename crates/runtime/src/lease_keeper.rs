@@ -1,4 +1,5 @@
-//! Keeps the lease of an attempt: a thread of its own renews it, whatever else the attempt waits for.
+//! Keeps the lease of an attempt: a thread of its own renews it, whatever else the attempt waits for, and until the next one
+//! has claimed the job.
 //!
 //! A renewal is an empty object with a name that no other has; the one before is deleted. Nothing is overwritten, the log
 //! does not grow, and nobody reads a time out of it: whoever waits looks whether the names change.

@@ -247,7 +247,8 @@ impl Shell {
 
     fn on_input(&mut self, input: Option<Input>) {
         match input {
-            Some(Input::Event(attempt, event)) if attempt == self.attempt => self.on_event(event),
+            // Of the attempt that is about to adopt this one's subtasks it is the keeper of the lease who says that it is lost.
+            Some(Input::Event(attempt, event)) if attempt >= self.attempt => self.on_event(event),
             // An answer to what the attempt before has ordered. What it has not deleted the claim has found.
             Some(Input::Event(..)) => {}
             Some(Input::Report(report)) => self.on_report(report),

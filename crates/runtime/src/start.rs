@@ -1,8 +1,8 @@
 //! The start of an attempt beside the coordinator's thread: a storage that hangs does not keep the owner from cancelling.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use highwater_checkpoint::{AttemptFailure, HookState, Now};
@@ -31,12 +31,23 @@ pub(crate) struct Claims {
     nonce: u64,
     /// Whether it has had the job. From then on it goes on only with a job that is still its own.
     has_claimed: AtomicBool,
+    /// Renews the lease of a job with standbys, also before a restart: whoever waits for that is alive.
+    keeper: Mutex<Option<LeaseKeeper>>,
 }
 
 impl Claims {
     /// None yet.
     pub(crate) fn new() -> Self {
-        Self { nonce: random::nonce(), has_claimed: AtomicBool::new(false) }
+        Self { nonce: random::nonce(), has_claimed: AtomicBool::new(false), keeper: Mutex::new(None) }
+    }
+
+    /// The process wants the job no longer.
+    pub(crate) fn give_up_lease(&self) {
+        self.set_keeper(None);
+    }
+
+    fn set_keeper(&self, keeper: Option<LeaseKeeper>) {
+        *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = keeper;
     }
 
     /// By this the process knows its own claims again.
@@ -60,8 +71,6 @@ pub(crate) struct StartedAttempt {
     pub(crate) claimed: Box<ClaimedJob>,
     pub(crate) prepared: Prepared,
     pub(crate) fence: Fence,
-    /// Renews the lease of a job with standbys.
-    pub(crate) keeper: Option<LeaseKeeper>,
 }
 
 /// What a start needs.
@@ -206,7 +215,9 @@ impl Starter {
         runtime: Handle,
     ) -> Result<StartedAttempt, JobError> {
         let job = &self.job;
-        let keeper = job.high_availability.standby.then(|| self.keep_lease(&claimed, fence, runtime)).transpose()?;
+        if job.high_availability.standby {
+            self.claims.set_keeper(Some(self.keep_lease(&claimed, fence, runtime)?));
+        }
         let left_overs = std::mem::take(&mut claimed.left_overs);
         remove_left_overs(storage, fence, left_overs).await?;
         self.check_newest(&claimed)?;
@@ -231,7 +242,7 @@ impl Starter {
         if self.adoption.is_none() {
             restore_hooks(job, &claimed)?;
         }
-        Ok(StartedAttempt { claimed, prepared, fence: fence.clone(), keeper })
+        Ok(StartedAttempt { claimed, prepared, fence: fence.clone() })
     }
 
     /// Whoever goes on knows of the checkpoint that the others go back to, and of none that is newer.
