@@ -76,7 +76,7 @@ struct Meaning {
     reason: CheckpointFailureReason,
     name: &'static str,
     text: &'static str,
-    /// Raised before there is a pending checkpoint.
+    /// Raised before there is a pending checkpoint, in Flink.
     is_preflight: bool,
     /// Counts toward the failures that are tolerated.
     counts: bool,
@@ -146,7 +146,8 @@ impl CheckpointFailureReason {
         self.meaning().name
     }
 
-    /// Whether it is raised before there is a pending checkpoint, so that no subtask hears of it.
+    /// Whether Flink raises it before there is a pending checkpoint. Here [`CheckpointFailureReason::IoException`] is raised when
+    /// there is one, of which no subtask has heard yet.
     pub fn is_preflight(self) -> bool {
         self.meaning().is_preflight
     }

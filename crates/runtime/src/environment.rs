@@ -105,7 +105,8 @@ impl StreamExecutionEnvironment {
         self
     }
 
-    /// How much time at least lies between the end of a checkpoint and the start of the next. Default: none.
+    /// How much time at least lies between the completion of a checkpoint and the trigger of the next periodic one. Default:
+    /// none.
     pub fn set_min_pause_between_checkpoints(&self, pause: Duration) -> &Self {
         self.plan.borrow_mut().config.checkpoints.min_pause = Some(pause);
         self
@@ -248,7 +249,7 @@ impl StreamExecutionEnvironment {
     /// default), and what the options mean together.
     ///
     /// # Errors
-    /// When a setting of checkpoints is out of its bounds, and when a source cannot be run in batch mode.
+    /// When a start would refuse a setting, or a source in batch mode.
     pub fn explain_configuration(&self) -> Result<String, JobError> {
         let plan = self.plan.borrow();
         crate::explain::explain(&plan.config, plan.is_batch()?)
