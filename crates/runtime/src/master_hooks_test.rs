@@ -145,7 +145,7 @@ fn a_hook_that_cannot_be_restored_fails_the_attempt_and_is_named() {
 
 /// Is at work until it is told to go on.
 struct Slow {
-    begun: mpsc::Sender<()>,
+    begun: mpsc::SyncSender<()>,
     goes_on: mpsc::Receiver<()>,
 }
 
@@ -168,8 +168,8 @@ impl MasterTriggerRestoreHook for Slow {
 /// Contract: J212.
 #[test]
 fn nobody_waits_for_a_hook_that_is_still_at_work_on_an_earlier_checkpoint() {
-    let (begun, has_begun) = mpsc::channel();
-    let (go_on, goes_on) = mpsc::channel();
+    let (begun, has_begun) = mpsc::sync_channel(1);
+    let (go_on, goes_on) = mpsc::sync_channel(1);
     let mut hooks = MasterHooks::default();
     hooks.add(Slow { begun, goes_on }).unwrap();
     std::thread::scope(|scope| {
