@@ -355,6 +355,8 @@ pub(crate) async fn append(
         // Also after a failure the record may be there, and it may be ours.
         Err(error) => match storage.read(&path).await {
             Ok(found) => Ok(decode_log_record(&found).is_ok_and(|found| found == *record)),
+            // Whoever had the number has deleted its record since.
+            Err(StorageError::NotFound { .. }) if matches!(error, StorageError::AlreadyExists { .. }) => Ok(false),
             Err(StorageError::NotFound { .. }) => Err(error.into()),
             Err(error) => Err(error.into()),
         },

@@ -1,5 +1,8 @@
 //! The start of an attempt on a real storage: what it finds, claims and tidies up.
 
+use std::sync::Arc;
+
+use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
 use highwater_state_api::Attempt;
 use highwater_state_backend_memory::MemoryCheckpointStorage;
 use pollster::block_on;
@@ -100,4 +103,16 @@ fn a_start_deletes_the_renewals_of_earlier_leases() {
     }
     assert!(matches!(begin(&storage, 8), Begun::Claimed(_)));
     assert!(!exists(&storage, &renewal(1)) && exists(&storage, &renewal(2)));
+}
+
+#[test]
+fn a_number_whose_record_goes_away_while_it_is_tried_is_taken() {
+    let inner = Arc::new(MemoryCheckpointStorage::new());
+    assert!(matches!(begin(&inner, 7), Begun::Claimed(_)));
+    let (faults, deletes) = (Faults::default(), inner.clone());
+    let delete = move || block_on(deletes.delete(&paths::log_record(&job(), 1))).unwrap();
+    faults.arm(When::next(Operation::Read), Fault::Delay(Arc::new(delete)));
+    let storage = FaultyStorage::new(inner, faults);
+    let record = LogRecord::Claim { nonce: 8, first_checkpoint: CheckpointId(1) };
+    assert!(!block_on(append(&storage, &job(), 1, &record)).unwrap());
 }
