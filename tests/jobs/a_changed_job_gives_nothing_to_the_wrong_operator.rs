@@ -332,3 +332,30 @@ fn and_operators_that_are_not_found_again_are_listed() {
     assert!(source.starts_with(expected), "{source}");
     assert!(objects(&storage, "renamed-sums") == before, "a start that was refused has changed the storage");
 }
+
+/// Contract: Q300.
+#[test]
+fn and_state_of_steps_that_are_gone_is_lost_only_if_somebody_says_so() {
+    let storage = storage();
+    let (of_short, of_long) = (CollectedRecords::default(), CollectedRecords::default());
+    stop_when_the_short_has_ended(&environment("reduced", storage.clone()), &of_short, &of_long);
+    let key = "execution.state-recovery.ignore-unclaimed-state";
+    let without_the_long = |ignores_unclaimed: &str| {
+        let env = environment("reduced", storage.clone());
+        env.configure(Configuration::from([(key, ignores_unclaimed)]));
+        short(&env, &of_short);
+        env.execute_async().unwrap()
+    };
+    let error = without_the_long("false").wait().unwrap_err();
+    assert!(matches!(error.cause(), JobError::Restore { .. }));
+    let text = format!("{error:?}");
+    assert!(text.contains("not in the job: long") && text.contains(&format!("`{key}: true`")), "{text}");
+
+    // All that is left of the job has finished.
+    let handle = without_the_long("true");
+    let monitor = handle.monitor();
+    wait_until("it has gone on", || monitor.status().checkpoints_completed > 0);
+    let result = handle.wait().unwrap();
+    assert!(result.status.restored_from.is_some());
+    assert_eq!((of_short.len(), of_long.len()), (10, 2_000));
+}

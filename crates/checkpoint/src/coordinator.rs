@@ -146,7 +146,10 @@ impl Coordinator {
         };
         let trigger = self.trigger.next_deadline().filter(|_| may_trigger());
         let reminder = self.settling.as_ref().and_then(Settling::next_deadline);
-        [expiry, trigger, self.log.next_deadline(), reminder, self.cleaner.next_deadline()].into_iter().flatten().min()
+        // With tasks alone that had finished before there is nobody to be waited for, and nobody who says anything.
+        let at_once = (self.tasks.is_running() && !self.trigger.is_running()).then_some(0);
+        let deadlines = [expiry, trigger, self.log.next_deadline(), reminder, self.cleaner.next_deadline(), at_once];
+        deadlines.into_iter().flatten().min()
     }
 
     fn handle(&mut self, now: Now, event: Event, actions: &mut Vec<Action>) {

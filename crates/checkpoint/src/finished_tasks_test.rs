@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 
 use crate::coordinator_test::check;
-use crate::script_test::{config, run, start};
-use crate::{Coordinator, CoordinatorConfig};
+use crate::script_test::{config, now, run, start};
+use crate::{Action, Coordinator, CoordinatorConfig, Event};
 
 /// A script in which both sources end and have their final checkpoint, 1. What they settle comes behind it.
 fn sources_end(then: &str) -> String {
@@ -200,4 +200,14 @@ fn a_subtask_that_has_failed_is_never_taken_for_one_that_has_finished() {
     );
     // The second one: both end as they should.
     assert_snapshot!("both_end", check(config(), "@0 running\nended\nenumerated 1\nack 1\nwritten 1\nappended 6"));
+}
+
+#[test]
+fn a_job_of_which_all_tasks_had_finished_takes_its_last_checkpoint_though_nobody_says_anything() {
+    let mut config = config();
+    config.tasks.iter_mut().for_each(|task| task.finished = true);
+    let mut coordinator = Coordinator::new(config, start());
+    assert_eq!(coordinator.next_deadline(), Some(0));
+    let actions = coordinator.on_event(now(5), Event::Tick);
+    assert!(matches!(actions[..], [Action::InitializeLocation { .. }]), "{actions:?}");
 }

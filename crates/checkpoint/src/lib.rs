@@ -70,7 +70,7 @@ pub use metrics::CheckpointMetrics;
 pub use operator_shares::{OperatorStatePiece, OperatorStateShare};
 pub use redistribute::{
     Assignment, HaveEnded, OperatorTarget, RedistributeError, RestoredOperator, RestoredSource, RestoredSubtask,
-    redistribute,
+    redistribute, unclaimed_operators,
 };
 pub use request::{CheckpointRequest, RequestId};
 pub use restart::{

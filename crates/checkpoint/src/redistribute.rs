@@ -112,7 +112,8 @@ pub struct RestoredSubtask {
 pub enum RedistributeError {
     /// The checkpoint has state that nobody in the job would get.
     #[error(
-        "the checkpoint has state of operators that are not in the job: {}; the job has {}; a uid must not change",
+        "the checkpoint has state of operators that are not in the job: {}; the job has {}; a uid must not change; to lose \
+         their state, set `execution.state-recovery.ignore-unclaimed-state: true`",
         list(uids),
         list(job)
     )]
@@ -171,21 +172,30 @@ fn list(uids: &[OperatorUid]) -> String {
     uids.iter().map(OperatorUid::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Assigns the state of a checkpoint to the operators of a job.
+/// The operators of a checkpoint that have state and are not in the job, in ascending order.
+pub fn unclaimed_operators(metadata: &CheckpointMetadata, targets: &[OperatorTarget]) -> Vec<OperatorUid> {
+    let targets = stable(targets);
+    let is_unclaimed = |operator: &&OperatorState| has_state(operator) && !targets.contains_key(&operator.uid);
+    let mut uids: Vec<_> =
+        metadata.operators.iter().filter(is_unclaimed).map(|operator| operator.uid.clone()).collect();
+    uids.sort();
+    uids
+}
+
+/// The operators under whose uids something may be restored.
+fn stable(targets: &[OperatorTarget]) -> BTreeMap<&OperatorUid, &OperatorTarget> {
+    targets.iter().filter(|target| target.is_stable).map(|target| (&target.uid, target)).collect()
+}
+
+/// Assigns the state of a checkpoint to the operators of a job. State that no operator of the job would get is an error:
+/// whoever wants to lose it leaves [`unclaimed_operators`] out of the metadata.
 pub fn redistribute(
     metadata: &CheckpointMetadata,
     targets: &[OperatorTarget],
 ) -> Result<Assignment, RedistributeError> {
-    let stable = targets.iter().filter(|target| target.is_stable);
-    let targets: BTreeMap<&OperatorUid, &OperatorTarget> = stable.map(|target| (&target.uid, target)).collect();
-    let mut uids: Vec<OperatorUid> = metadata
-        .operators
-        .iter()
-        .filter(|operator| has_state(operator) && !targets.contains_key(&operator.uid))
-        .map(|operator| operator.uid.clone())
-        .collect();
+    let uids = unclaimed_operators(metadata, targets);
+    let targets = stable(targets);
     if !uids.is_empty() {
-        uids.sort();
         let job = targets.keys().map(|uid| (*uid).clone()).collect();
         return Err(RedistributeError::OperatorsMissing { uids, job });
     }

@@ -488,7 +488,7 @@ fn state_without_an_operator_is_refused_with_every_uid() {
     assert_eq!(
         error.to_string(),
         "the checkpoint has state of operators that are not in the job: ant, list, zebra; the job has kept, new; \
-         a uid must not change"
+         a uid must not change; to lose their state, set `execution.state-recovery.ignore-unclaimed-state: true`"
     );
 }
 

@@ -73,7 +73,7 @@ pub(crate) struct CheckpointConfig {
     pub(crate) externalized_retention: ExternalizedCheckpointRetention,
     /// Whether an older checkpoint takes the place of a damaged one.
     pub(crate) fall_back: bool,
-    /// State of hooks that nobody has may be lost.
+    /// State of operators and hooks that the job does not have may be lost.
     pub(crate) ignores_unclaimed: bool,
     /// Of how many checkpoints the statistics are kept.
     pub(crate) history: usize,

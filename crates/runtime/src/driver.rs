@@ -71,7 +71,11 @@ impl Job {
     }
 
     pub(crate) fn restore_options(&self) -> RestoreOptions {
-        RestoreOptions { retain: self.checkpoints.retain, falls_back: self.checkpoints.fall_back }
+        RestoreOptions {
+            retain: self.checkpoints.retain,
+            falls_back: self.checkpoints.fall_back,
+            ignores_unclaimed: self.checkpoints.ignores_unclaimed,
+        }
     }
 }
 

@@ -109,11 +109,11 @@ pub(crate) async fn fall_back(
     let (Some(damage), Some((checkpoint, _))) = (Damage::of(&error), &claimed.restored) else { return Err(error) };
     let (checkpoint, damaged) = (*checkpoint, DamagedCheckpoint::new(*checkpoint, damage));
     let older: Vec<_> = claimed.start.retained.iter().filter(|one| one.checkpoint < checkpoint).cloned().collect();
-    if !claimed.falls_back {
+    if !claimed.options.falls_back {
         return Err(Damage::with_advice(error, &older));
     }
     let mut all_damaged = vec![damaged];
-    match read_newest(storage, &older, &claimed.targets, true, &mut all_damaged).await {
+    match read_newest(storage, &older, &claimed.targets, claimed.options, &mut all_damaged).await {
         Ok(Some((restored, hooks))) => {
             accepts(&restored, &hooks)?;
             claimed.damaged.append(&mut all_damaged);

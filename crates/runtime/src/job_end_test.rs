@@ -21,7 +21,7 @@ fn job() -> JobName {
 }
 
 fn start(storage: &dyn CheckpointStorage, nonce: u64) -> ClaimedJob {
-    let options = RestoreOptions { retain: 2, falls_back: false };
+    let options = RestoreOptions { retain: 2, falls_back: false, ignores_unclaimed: false };
     let claimant = Claimant { nonce, over: Over::Anyone };
     let Begun::Claimed(mut claimed) = block_on(begin_attempt(storage, &job(), &[], options, claimant)).unwrap() else {
         panic!("the job is free and not finished");

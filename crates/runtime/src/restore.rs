@@ -9,7 +9,7 @@ use bytes::Bytes;
 use highwater_checkpoint::{
     Assignment, AttemptStart, CheckpointMetadata, CompletedCheckpoint, FormatError, HookState, LogRecord, LogView,
     OperatorTarget, claim_record, decode_log_record, decode_metadata_with_hooks, encode_log_record,
-    orphaned_checkpoints, paths, redistribute, successors,
+    orphaned_checkpoints, paths, redistribute, successors, unclaimed_operators,
 };
 use highwater_state_api::{
     CheckpointId, CheckpointStorage, JobName, MaxParallelism, ObjectPath, OperatorUid, StateHandle, StorageError,
@@ -96,8 +96,8 @@ pub struct ClaimedJob {
     pub left_overs: LeftOvers,
     /// What the operators want of a checkpoint.
     pub(crate) targets: Vec<OperatorTarget>,
-    /// Whether an older checkpoint takes the place of a damaged one.
-    pub(crate) falls_back: bool,
+    /// What the job wants of the checkpoints that it finds.
+    pub(crate) options: RestoreOptions,
 }
 
 /// What a job wants of the checkpoints that it finds.
@@ -107,6 +107,8 @@ pub struct RestoreOptions {
     pub retain: usize,
     /// Whether an older checkpoint takes the place of a damaged one. If not, the job is not started.
     pub falls_back: bool,
+    /// Whether state of operators that the job does not have is lost. If not, the job is not started.
+    pub ignores_unclaimed: bool,
 }
 
 /// Claims a job and finds out what it goes on from.
@@ -174,7 +176,7 @@ pub(crate) async fn begin_attempt_if(
         }
         // Before the claim: a start that cannot go on must not stop a run that can.
         let mut damaged = Vec::new();
-        let found = match read_newest(storage, view.completed(), targets, options.falls_back, &mut damaged).await {
+        let found = match read_newest(storage, view.completed(), targets, options, &mut damaged).await {
             Ok(found) => found,
             // A running attempt may have completed another checkpoint and deleted this one.
             Err(error) if Damage::of(&error).is_some() && has_gone_on(storage, job, &view).await? => continue,
@@ -192,9 +194,8 @@ pub(crate) async fn begin_attempt_if(
             }
             tracing::info!(target: "highwater::job", %job, attempt = %start.attempt, "claimed");
             let max_parallelism = max_parallelism(targets, restored.as_ref());
-            let (targets, falls_back) = (targets.to_vec(), options.falls_back);
-            let claimed =
-                ClaimedJob { start, restored, hooks, max_parallelism, damaged, left_overs, targets, falls_back };
+            let targets = targets.to_vec();
+            let claimed = ClaimedJob { start, restored, hooks, max_parallelism, damaged, left_overs, targets, options };
             return Ok(Begun::Claimed(Box::new(claimed)));
         }
     }
@@ -226,17 +227,17 @@ pub(crate) async fn read_newest(
     storage: &dyn CheckpointStorage,
     completed: &[CompletedCheckpoint],
     targets: &[OperatorTarget],
-    falls_back: bool,
+    options: RestoreOptions,
     damaged: &mut Vec<DamagedCheckpoint>,
 ) -> Result<Option<RestoredWithHooks>, JobError> {
     let mut first_error = None;
     for (index, one) in completed.iter().enumerate().rev() {
-        let error = match read_checkpoint(storage, one, targets).await {
+        let error = match read_checkpoint(storage, one, targets, options.ignores_unclaimed).await {
             Ok(restored) => return Ok(Some(restored)),
             Err(error) => error,
         };
         match Damage::of(&error) {
-            Some(cause) if falls_back => damaged.push(DamagedCheckpoint::new(one.checkpoint, cause)),
+            Some(cause) if options.falls_back => damaged.push(DamagedCheckpoint::new(one.checkpoint, cause)),
             Some(_) => return Err(Damage::with_advice(error, &completed[..index])),
             None => return Err(error),
         }
@@ -250,9 +251,15 @@ async fn read_checkpoint(
     storage: &dyn CheckpointStorage,
     completed: &CompletedCheckpoint,
     targets: &[OperatorTarget],
+    ignores_unclaimed: bool,
 ) -> Result<RestoredWithHooks, JobError> {
     let checkpoint = completed.checkpoint;
-    let (metadata, hooks) = read_metadata(storage, checkpoint, &completed.metadata).await?;
+    let (mut metadata, hooks) = read_metadata(storage, checkpoint, &completed.metadata).await?;
+    let unclaimed = if ignores_unclaimed { unclaimed_operators(&metadata, targets) } else { Vec::new() };
+    for operator in &unclaimed {
+        tracing::warn!(target: "highwater::job", %operator, %checkpoint, "the state of an operator is lost");
+    }
+    metadata.operators.retain(|operator| !unclaimed.contains(&operator.uid));
     let assignment =
         redistribute(&metadata, targets).map_err(|error| JobError::Restore { checkpoint, source: error.into() })?;
     Ok(((checkpoint, assignment), hooks))

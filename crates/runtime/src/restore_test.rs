@@ -23,7 +23,7 @@ fn begin_over(storage: &MemoryCheckpointStorage, nonce: u64, over: Over) -> Begu
         storage,
         &job(),
         &[],
-        RestoreOptions { retain: 1, falls_back: false },
+        RestoreOptions { retain: 1, falls_back: false, ignores_unclaimed: false },
         Claimant { nonce, over },
     ))
     .unwrap();

@@ -329,7 +329,8 @@ impl World {
         let sets_max_parallelism = is_first || self.scenario.sets_max_parallelism;
         let max_parallelism = MaxParallelism::new(self.scenario.max_parallelism).ok().filter(|_| sets_max_parallelism);
         let (storage, job, shared) = (self.storage.clone(), self.job.clone(), graph.clone());
-        let options = RestoreOptions { retain: self.scenario.protocol.retain, falls_back: false };
+        let options =
+            RestoreOptions { retain: self.scenario.protocol.retain, falls_back: false, ignores_unclaimed: false };
         let hash_seed = self.dice.next();
         // A process that has had the job goes on only with a job that is its own.
         let (nonce, is_own) = match self.nonce {

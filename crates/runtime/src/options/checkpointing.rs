@@ -100,7 +100,7 @@ pub const AFTER_TASKS_FINISH: ConfigOption<bool> = ConfigOption::new(
 /// Whether state that nobody claims may be lost.
 pub const IGNORE_UNCLAIMED_STATE: ConfigOption<bool> = ConfigOption::new(
     "execution.state-recovery.ignore-unclaimed-state",
-    "Whether the state of a hook that the job does not have any more may be lost.",
+    "Whether the state of operators and hooks that the job does not have any more may be lost.",
 )
 .with_default("false")
 .with_deprecated_keys(&["execution.savepoint.ignore-unclaimed-state"]);
