@@ -38,8 +38,6 @@ struct Pipeline {
     mishap: Arc<Mutex<Option<Mishap>>>,
     /// How often counters were initialised.
     initialized: Arc<AtomicU64>,
-    /// How many counters are gone.
-    dropped: Arc<AtomicU64>,
     directory: PathBuf,
 }
 
@@ -53,12 +51,6 @@ impl Counter {
     /// Whether it is this that happens now.
     fn happens(&self, mishap: Mishap) -> bool {
         self.pipeline.mishap.lock().unwrap().take_if(|planned| *planned == mishap).is_some()
-    }
-}
-
-impl Drop for Counter {
-    fn drop(&mut self) {
-        self.pipeline.dropped.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -96,7 +88,6 @@ impl Pipeline {
             grants: Grants::new(FIRST.min(numbers)),
             mishap: Arc::default(),
             initialized: Arc::default(),
-            dropped: Arc::default(),
             directory: folder.join(name),
         }
     }
@@ -132,10 +123,9 @@ impl Pipeline {
         self.grants.add(1);
     }
 
-    /// Waits until its counters have failed or stopped.
-    fn wait_until_stopped(&self) {
-        let counters = u64::from(PARALLELISM);
-        wait_until("the counters are gone", || self.dropped.load(Ordering::SeqCst) == counters);
+    /// Waits until all its readers and counters are gone; before they were there it had so many clones.
+    fn wait_until_stopped(&self, clones: usize) {
+        wait_until("nothing of it runs", || self.grants.clones() == clones);
     }
 
     /// The names of the files that are not committed.
@@ -294,9 +284,10 @@ fn while_the_others_read_on_and_a_job_that_is_cancelled_then_goes_on_whole() {
     let (storage, folder) = (storage(), tempfile::tempdir().unwrap());
     let job = Job::new(storage.clone(), folder.path());
     job.env.set_restart_strategy(RestartStrategy::FixedDelay { attempts: 1, delay_ms: 3_600_000 });
+    let clones = job.left.grants.clones();
     let handle = job.start();
     job.left.fail(Mishap::Error);
-    job.left.wait_until_stopped();
+    job.left.wait_until_stopped(clones);
     job.right.grants.add_all();
     wait_until("the right one has counted all", || job.right.counted(&handle) == NUMBERS);
     assert_eq!(handle.status().restarts, 0, "the wait is not over");
@@ -331,9 +322,10 @@ fn and_the_failure_of_another_region_meanwhile_is_one_of_the_whole_job() {
     let folder = tempfile::tempdir().unwrap();
     let job = Job::new(storage(), folder.path());
     job.env.set_restart_strategy(RestartStrategy::FixedDelay { attempts: 1, delay_ms: 3_600_000 });
+    let clones = job.left.grants.clones();
     let handle = job.start();
     job.left.fail(Mishap::Error);
-    job.left.wait_until_stopped();
+    job.left.wait_until_stopped(clones);
     job.right.fail(Mishap::Error);
     let error = handle.wait().unwrap_err();
     assert!(matches!(error.cause(), JobError::Task { task, .. } if task.starts_with("right-")), "{error:?}");

@@ -51,6 +51,11 @@ impl Grants {
         granted.waiting.drain(..).for_each(Waker::wake);
     }
 
+    /// How many clones there are: every reader that is there has one.
+    pub(crate) fn clones(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
     /// Lets the readers go on to the end of their input.
     pub(crate) fn add_all(&self) {
         self.add(u64::MAX);
