@@ -421,7 +421,7 @@ impl SubtaskThread {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error,
             Err(panic) => {
-                let (during, message) = (self.subtask.operator_call().map(Box::new), threads::message_of(&*panic));
+                let (during, message) = (self.subtask.operator_call().map(Box::new), threads::message_of(panic));
                 TaskError::Panic { task: self.name, during, message }
             }
         };

@@ -125,7 +125,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(run(&job, &mut owner))));
         job.config.hooks.close();
         let result = result.unwrap_or_else(|panic| {
-            Err(JobError::Threads(format!("the coordinator panicked: {}", threads::message_of(&*panic))))
+            Err(JobError::Threads(format!("the coordinator panicked: {}", threads::message_of(panic))))
         });
         // The owner of the job may have dropped its handle.
         let _ = send_result.send(result);

@@ -57,7 +57,7 @@ impl IoPool {
         self.runtime.spawn_blocking(move || {
             // Nothing of the work is looked at again after a panic.
             let answer = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work)))
-                .unwrap_or_else(|panic| panicked(format!("panicked: {}", message_of(&*panic))));
+                .unwrap_or_else(|panic| panicked(format!("panicked: {}", message_of(panic))));
             if let Some(input) = answer {
                 // The coordinator is gone when its attempt is over; then nobody waits for the answer.
                 let _ = inputs.blocking_send(input);

@@ -269,7 +269,7 @@ impl Master {
                 Ok(Ok(state)) => states.push(EnumeratorState { operator: uid.clone(), state: Bytes::from(state) }),
                 Ok(Err(error)) => failed = Some((uid.clone(), chain_of(&*error))),
                 Err(panic) => {
-                    let source = format!("panicked: {}", message_of(&*panic)).into();
+                    let source = format!("panicked: {}", message_of(panic)).into();
                     let error = TaskError::user(uid, "snapshot its splits")(source);
                     orders.push(Order::End(MasterEnd::TaskFailed(*task as usize, error)));
                     return;
@@ -301,7 +301,7 @@ impl Master {
 fn caught<T>(call: impl FnOnce() -> Result<T, BoxedError>) -> Result<T, BoxedError> {
     // The enumerator is not looked at again: an error ends the attempt.
     let result = catch_unwind(AssertUnwindSafe(call));
-    result.unwrap_or_else(|panic| Err(format!("panicked: {}", message_of(&*panic)).into()))
+    result.unwrap_or_else(|panic| Err(format!("panicked: {}", message_of(panic)).into()))
 }
 
 #[cfg(test)]

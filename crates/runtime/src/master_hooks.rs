@@ -174,7 +174,7 @@ impl Registered {
     ) -> Result<T, BoxedError> {
         // A panic is an error of the hook, and whether the hook goes on after it is the hook's to decide.
         let called = catch_unwind(AssertUnwindSafe(|| call(&mut *hook)));
-        called.unwrap_or_else(|panic| Err(format!("panicked: {}", message_of(&*panic)).into()))
+        called.unwrap_or_else(|panic| Err(format!("panicked: {}", message_of(panic)).into()))
     }
 
     /// The checkpoint may be whole and fit the job: another attempt may succeed.

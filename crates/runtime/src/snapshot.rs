@@ -101,7 +101,7 @@ async fn caught<T>(work: impl Future<Output = Result<T, StateError>>) -> Result<
     // Nothing of the work is looked at again after a panic.
     poll_fn(move |cx| {
         catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|panic| {
-            Poll::Ready(Err(StateError::Backend(format!("panicked: {}", message_of(&*panic)).into())))
+            Poll::Ready(Err(StateError::Backend(format!("panicked: {}", message_of(panic)).into())))
         })
     })
     .await

@@ -1,12 +1,13 @@
 //! The one place where the runtime starts threads, and how a thread waits for its subtask to be woken.
 
-use std::panic::resume_unwind;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-pub(crate) use highwater_state_api::panic_message as message_of;
+use highwater_state_api::panic_message;
 use tokio::task::JoinError;
 
 use crate::JobError;
@@ -22,6 +23,16 @@ pub(crate) fn joined<T>(joined: Result<Result<T, JobError>, JoinError>) -> Resul
         Ok(panic) => resume_unwind(panic),
         Err(error) => Err(JobError::Threads(error.to_string())),
     })
+}
+
+/// The message of a panic. What it was raised with is dropped here: if that panics in its turn, nothing more comes of it.
+pub(crate) fn message_of(panic: Box<dyn Any + Send>) -> String {
+    let message = panic_message(&*panic);
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        // It may do the same.
+        std::mem::forget(another);
+    }
+    message
 }
 
 /// Lets a thread wait until it is woken. A wake-up that comes first is not lost.
@@ -66,5 +77,25 @@ impl Wake for Parker {
             *woken = true;
             self.wakes.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct PanicsWhenDropped;
+
+    impl Drop for PanicsWhenDropped {
+        fn drop(&mut self) {
+            std::panic::panic_any(PanicsWhenDropped);
+        }
+    }
+
+    #[test]
+    fn a_panic_that_panics_again_when_it_is_dropped_has_a_message_all_the_same() {
+        let panic = |payload: Box<dyn Any + Send>| message_of(payload);
+        assert_eq!(panic(Box::new("boom")), "boom");
+        assert_eq!(panic(Box::new(PanicsWhenDropped)), "no message");
     }
 }
