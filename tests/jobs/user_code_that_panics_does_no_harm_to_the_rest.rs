@@ -222,3 +222,70 @@ fn a_cancel_is_never_lost() {
         wait_until("no task of the job is left", || Arc::strong_count(&seen) == holders);
     }
 }
+
+/// Numbers whose source panics, as often as it is told to, when an attempt makes what is named.
+struct PanicsAtTheStart {
+    source: SequenceSource,
+    makes: &'static str,
+    times: Arc<AtomicU64>,
+}
+
+impl PanicsAtTheStart {
+    fn made(&self, what: &str) {
+        let is_left = |times: u64| times.checked_sub(1);
+        let panics = what == self.makes && self.times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_left).is_ok();
+        assert!(!panics, "not today");
+    }
+}
+
+impl Source for PanicsAtTheStart {
+    type Out = u64;
+    type Split = SequenceSplit;
+    type Enumerator = <SequenceSource as Source>::Enumerator;
+    type Reader = SequenceReader;
+
+    fn create_enumerator(&self) -> Result<Self::Enumerator, BoxedError> {
+        self.made("the enumerator");
+        self.source.create_enumerator()
+    }
+
+    fn restore_enumerator(&self, state: &[u8]) -> Result<Self::Enumerator, BoxedError> {
+        self.made("the restored enumerator");
+        self.source.restore_enumerator(state)
+    }
+
+    fn create_reader(&self, subtask: u32) -> Result<SequenceReader, BoxedError> {
+        self.made("the reader");
+        self.source.create_reader(subtask)
+    }
+}
+
+#[test]
+fn when_a_source_is_made_it_names_the_source_and_ends_the_job_only_at_its_first_start() {
+    for makes in ["the enumerator", "the reader"] {
+        let env = environment("first", storage());
+        let source = PanicsAtTheStart { source: SequenceSource::new(0..10), makes, times: Arc::new(AtomicU64::new(1)) };
+        env.from_source(source).uid("numbers").sink_to(CollectSink::<u64>::default());
+        let error = env.execute().unwrap_err();
+        let JobError::Start { operator, source } = &error else { panic!("{error:?}") };
+        assert_eq!((operator.as_str(), source.to_string().as_str()), ("numbers", "panicked: not today"), "{makes}");
+    }
+    for makes in ["the restored enumerator", "the reader"] {
+        let env = environment("again", storage());
+        let (times, has_failed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let source = PanicsAtTheStart { source: SequenceSource::new(0..1_000), makes, times: times.clone() };
+        let records = CollectedRecords::default();
+        env.from_source(Paced::new(source, Some(Pace::PerCheckpoint(100))))
+            .uid("numbers")
+            .map(move |number| {
+                if number == 900 && !has_failed.swap(true, Ordering::SeqCst) {
+                    times.store(2, Ordering::SeqCst);
+                    panic!("as planned");
+                }
+                number
+            })
+            .sink_to(CollectSink::new(records.clone()));
+        let result = env.execute().unwrap();
+        assert_eq!((result.status.restarts, records.len()), (3, 1_000), "{makes}");
+    }
+}

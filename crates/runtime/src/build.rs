@@ -13,6 +13,7 @@ use crate::channel::{ChannelReceiver, ChannelSender, Element, channel};
 use crate::control::{ControlSender, Reports, control_lane};
 use crate::gate::Gate;
 use crate::graph::{EdgePattern, JobGraph};
+use crate::master::caught;
 use crate::metrics::SubtaskMetrics;
 use crate::output::{Output, Outputs};
 use crate::snapshot::SnapshotExecutor;
@@ -63,7 +64,7 @@ pub fn build_subtasks(graph: &JobGraph, environment: &AttemptEnvironment<'_>) ->
             let id = SubtaskId { task, subtask };
             let mut operators = Vec::with_capacity(node.operators.len());
             for operator in &node.operators {
-                let made = (operator.factory)(subtask);
+                let made = caught(|| (operator.factory)(subtask));
                 let made = made.map_err(|source| JobError::Start { operator: operator.uid.to_string(), source })?;
                 operators.push((operator.uid.clone(), made));
             }

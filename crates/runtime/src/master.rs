@@ -297,9 +297,9 @@ impl Master {
     }
 }
 
-/// Calls user code that must not take the master down with it.
-fn caught<T>(call: impl FnOnce() -> Result<T, BoxedError>) -> Result<T, BoxedError> {
-    // The enumerator is not looked at again: an error ends the attempt.
+/// Calls user code that must not take the coordinator's thread down with it: a panic is an error.
+pub(crate) fn caught<T>(call: impl FnOnce() -> Result<T, BoxedError>) -> Result<T, BoxedError> {
+    // What has panicked is not looked at again: an error ends the attempt.
     let result = catch_unwind(AssertUnwindSafe(call));
     result.unwrap_or_else(|panic| Err(format!("panicked: {}", message_of(panic)).into()))
 }

@@ -15,7 +15,7 @@ use crate::fall_back::{fall_back, restore_failed, say_dropped};
 use crate::fence::Fence;
 use crate::finished_tasks::finished_tasks;
 use crate::graph::{JobGraph, OperatorNode, TaskNode};
-use crate::master::Enumerators;
+use crate::master::{Enumerators, caught};
 use crate::operator::{OperatorContext, RestoredOperator};
 use crate::read_share::{RestoredSplits, ShareReader};
 use crate::restore::{Accepts, ClaimedJob, Restored};
@@ -124,7 +124,8 @@ fn start_sinks(
         let has_state =
             |(_, assignment): &&(CheckpointId, Assignment)| assignment.operators.contains_key(&operator.uid);
         let restored = restored.filter(has_state).map(|(checkpoint, _)| *checkpoint);
-        sink.start(&SinkStart { job: preparation.job, operator: &operator.uid, attempt: start.attempt, restored })
+        let start = SinkStart { job: preparation.job, operator: &operator.uid, attempt: start.attempt, restored };
+        caught(|| sink.start(&start))
             .map_err(|source| JobError::Start { operator: operator.uid.to_string(), source })?;
     }
     Ok(())
@@ -154,10 +155,10 @@ fn create_enumerators(
 ) -> Result<Enumerators, JobError> {
     let mut enumerators = Enumerators::new();
     for (task, uid, source) in preparation.graph.sources().filter(|(task, ..)| !left_out.contains(&(*task as u32))) {
-        let enumerator = match splits.get(uid) {
+        let enumerator = caught(|| match splits.get(uid) {
             Some(splits) => source.restore_enumerator(splits),
             None => source.create_enumerator(),
-        };
+        });
         let enumerator = enumerator.map_err(|source| JobError::Start { operator: uid.to_string(), source })?;
         enumerators.insert(task as u32, (uid.clone(), enumerator));
     }

@@ -43,7 +43,7 @@ pub trait Sink: Send + Sync + 'static {
     type Writer: SinkWriter<In = Self::In, Transaction = Self::Transaction>;
 
     /// Called once in every attempt, before any subtask runs: checks that the target can be written to. An error ends
-    /// the job, unless this process has restarted it before.
+    /// the job, unless this process has restarted it before. A panic counts as an error.
     fn start(&self, _start: &SinkStart<'_>) -> Result<(), BoxedError> {
         Ok(())
     }

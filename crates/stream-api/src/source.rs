@@ -22,7 +22,7 @@ pub enum Boundedness {
 }
 
 /// A source: makes the enumerator and the readers of every attempt. An error of one of these methods ends the job, unless
-/// this process has restarted it before.
+/// this process has restarted it before. A panic counts as an error.
 pub trait Source: Send + Sync + 'static {
     /// What is read.
     type Out: Data;
