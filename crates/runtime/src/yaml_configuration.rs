@@ -20,6 +20,15 @@ pub enum YamlError {
         #[source]
         source: io::Error,
     },
+    /// What is in the file is no configuration.
+    #[error("the configuration {} cannot be used", path.display())]
+    InFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: Box<YamlError>,
+    },
     /// It is no YAML, or has the same key twice.
     #[error("the configuration is not YAML")]
     Syntax(#[source] ScanError),
@@ -48,6 +57,7 @@ pub fn configuration_from_yaml_file(path: impl AsRef<Path>) -> Result<Configurat
     let text =
         std::fs::read_to_string(path).map_err(|source| YamlError::Unreadable { path: path.to_path_buf(), source })?;
     configuration_from_yaml(&text)
+        .map_err(|error| YamlError::InFile { path: path.to_path_buf(), source: Box::new(error) })
 }
 
 /// The configuration in a YAML text. Keys are nested or written with points, as in Flink; both mean the same.
@@ -154,5 +164,13 @@ mod tests {
         assert!(error_of("a: [1\n").starts_with("the configuration is not YAML: "));
         let missing = configuration_from_yaml_file("no/such/file.yaml").unwrap_err();
         assert_eq!(missing.to_string(), "the configuration no/such/file.yaml cannot be read");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_names_the_file() {
+        // A file that is there and is something else.
+        let error = configuration_from_yaml_file("Cargo.toml").unwrap_err();
+        assert_eq!(error.to_string(), "the configuration Cargo.toml cannot be used");
+        assert!(crate::error::chain_of(&error).contains(": the configuration is not YAML: "));
     }
 }
