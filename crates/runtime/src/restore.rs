@@ -26,6 +26,9 @@ const CLAIM_TRIES_MAX: u32 = 20;
 /// one.
 const CLEAN_UP_FAILURES_MAX: u32 = 3;
 
+/// A folder of a checkpoint with a higher id than this was not left by any run: ids would come to an end behind it.
+const CHECKPOINT_ID_MAX: CheckpointId = CheckpointId(u64::MAX / 2);
+
 /// How an attempt begins.
 pub enum Begun {
     /// The job is finished: there is nothing to do.
@@ -146,6 +149,13 @@ pub(crate) async fn begin_attempt_if(
         let Some(records) = read_log(storage, job, &log).await? else { continue };
         let view = LogView::replay(records, options.retain).map_err(|error| JobError::Log(error.into()))?;
         let highest = paths::highest_checkpoint(job, &folders);
+        if let Some(highest) = highest.filter(|highest| *highest > CHECKPOINT_ID_MAX) {
+            let folder = paths::job_folder(job);
+            return Err(JobError::Log(
+                format!("there is a folder of checkpoint {highest} under {folder}, which no run has left: remove it")
+                    .into(),
+            ));
+        }
         if log.is_empty() && highest.is_some() {
             let folder = paths::job_folder(job);
             return Err(JobError::Log(

@@ -116,3 +116,17 @@ fn a_number_whose_record_goes_away_while_it_is_tried_is_taken() {
     let record = LogRecord::Claim { nonce: 8, first_checkpoint: CheckpointId(1) };
     assert!(!block_on(append(&storage, &job(), 1, &record)).unwrap());
 }
+
+#[test]
+fn a_folder_of_a_checkpoint_behind_which_ids_would_run_out_is_an_error_that_names_it() {
+    for checkpoint in [u64::MAX, u64::MAX / 2 + 1] {
+        let storage = MemoryCheckpointStorage::new();
+        assert!(matches!(begin(&storage, 7), Begun::Claimed(_)));
+        leave_behind(&storage, checkpoint, 1);
+        let (options, claimant) =
+            (RestoreOptions { retain: 1, falls_back: false }, Claimant { nonce: 8, over: Over::Anyone });
+        let begun = block_on(begin_attempt(&storage, &job(), &[], options, claimant));
+        let Err(error) = begun else { panic!("it was begun") };
+        assert!(crate::error::chain_of(&error).contains(&format!("a folder of checkpoint {checkpoint} under job")));
+    }
+}
