@@ -36,7 +36,7 @@ pub enum YamlError {
     #[error("the configuration has {0} YAML documents, one is expected")]
     Documents(usize),
     /// What stands under a key is no value of an option.
-    #[error("{key}: {found} is not the value of an option; expected a text, a number or true or false")]
+    #[error("{}: {found} is not the value of an option; expected a text, a number or true or false", place(key))]
     NotAValue {
         /// The key, with those above it; empty for the document.
         key: String,
@@ -85,10 +85,12 @@ pub fn configuration_from_yaml_file(path: impl AsRef<Path>) -> Result<Configurat
 /// When the text is no YAML, has a list or nothing where a value is expected, or sets a key twice. What the keys and values
 /// mean is not asked here: they are read when the job is started.
 pub fn configuration_from_yaml(text: &str) -> Result<Configuration, YamlError> {
+    // Some editors put a mark at the beginning that is not part of the first key.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let documents = YamlLoader::load_from_str(text).map_err(YamlError::Syntax)?;
     let mut settings = BTreeMap::new();
     match &documents[..] {
-        [] => {}
+        [] | [Yaml::Null] => {}
         [document] => read(document, &mut Vec::new(), &mut settings)?,
         several => return Err(YamlError::Documents(several.len())),
     }
@@ -124,6 +126,10 @@ fn read(yaml: &Yaml, path: &mut Vec<String>, settings: &mut BTreeMap<String, Str
     }
 }
 
+fn place(key: &str) -> &str {
+    if key.is_empty() { "the document" } else { key }
+}
+
 fn text_of(yaml: &Yaml) -> Option<String> {
     match yaml {
         Yaml::String(text) | Yaml::Real(text) => Some(text.clone()),
@@ -147,7 +153,11 @@ mod tests {
             configuration_from_yaml("a: 1.50\nb: 10\nc: true\nd: '5 min'\n\"e.f\":\n  g: x # why\n").unwrap();
         let expected = [("a", "1.50"), ("b", "10"), ("c", "true"), ("d", "5 min"), ("e.f.g", "x")];
         assert_eq!(configuration, Configuration::from(expected));
-        assert!(configuration_from_yaml("# nothing yet\n").unwrap().is_empty());
+        for nothing in ["# nothing yet\n", "---\n# nothing yet\n", "", "\u{feff}"] {
+            assert!(configuration_from_yaml(nothing).unwrap().is_empty(), "{nothing:?}");
+        }
+        let marked = configuration_from_yaml("\u{feff}a: 1\n").unwrap();
+        assert_eq!(marked, Configuration::from([("a", "1")]), "the mark of a text file is no part of its first key");
     }
 
     #[test]
@@ -158,7 +168,8 @@ mod tests {
         );
         assert!(error_of("a:\n  b:\n").starts_with("a.b: nothing is not"));
         assert_eq!(error_of("a.b: 1\na:\n  b: 2\n"), "a.b is set twice");
-        assert!(error_of("just a text\n").contains("a text without a key"));
+        assert!(error_of("just a text\n").starts_with("the document: a text without a key is not"));
+        assert!(error_of("- a\n").starts_with("the document: a list is not"));
         assert_eq!(error_of("a: 1\n---\na: 2\n"), "the configuration has 2 YAML documents, one is expected");
         assert!(error_of("a: 1\na: 2\n").starts_with("the configuration is not YAML: "));
         assert!(error_of("a: [1\n").starts_with("the configuration is not YAML: "));
