@@ -123,8 +123,8 @@ impl Shell {
                 return end;
             }
             let wait_ms = self.wait_ms();
+            // Chance decides who is heard first, or whoever asks without end would keep the subtasks from being heard.
             tokio::select! {
-                biased;
                 ask = owner.next() => match ask {
                     None => self.end = Some(AttemptEnd::Cancelled),
                     Some(Ask::Checkpoint(request, answer)) => {
