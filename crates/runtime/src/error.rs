@@ -1,11 +1,14 @@
 //! What can go wrong in a task and in a job.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use highwater_checkpoint::{AttemptFailure, RestartStrategy};
 use highwater_state_api::{BoxedError, CheckpointId, ConfigError, OperatorUid, StateError, StorageError};
 use highwater_stream_api::CommitError;
+
+use crate::threads::message_of;
 
 /// An error of one task. It ends the attempt; the restart strategy decides what follows.
 #[derive(Debug, thiserror::Error)]
@@ -332,19 +335,43 @@ impl fmt::Debug for JobError {
 
 /// An error and its causes in one line.
 pub(crate) fn chain_of(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
+    let mut text = text_of(error);
     let mut source = error.source();
     while let Some(cause) = source {
         text.push_str(": ");
-        text.push_str(&cause.to_string());
+        text.push_str(&text_of(cause));
         source = cause.source();
     }
     text
 }
 
+/// The text of one error, which may be the user's: that it cannot be written must not end whoever tells of it.
+fn text_of(error: &dyn std::error::Error) -> String {
+    let text = catch_unwind(AssertUnwindSafe(|| error.to_string()));
+    text.unwrap_or_else(|panic| format!("an error whose text panics: {}", message_of(panic)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug)]
+    struct Speechless;
+
+    impl fmt::Display for Speechless {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            panic!("no words")
+        }
+    }
+
+    impl std::error::Error for Speechless {}
+
+    #[test]
+    fn an_error_whose_text_panics_can_be_told_of() {
+        let error = TaskError::User { operator: "sum".to_owned(), activity: "process", source: Box::new(Speechless) };
+        let text = "operator \"sum\" failed while it was to process: an error whose text panics: no words";
+        assert_eq!(chain_of(&error), text);
+    }
 
     fn too_large() -> TaskError {
         TaskError::User { operator: "sum".to_owned(), activity: "process", source: "too large".into() }
