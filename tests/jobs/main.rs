@@ -15,6 +15,7 @@ mod a_failing_task_is_restarted;
 mod a_finished_task_is_not_run_again;
 mod a_function_keeps_its_whole_state_as_a_list;
 mod a_function_without_a_key_keeps_a_list;
+mod a_hanging_storage_keeps_nobody_waiting;
 mod a_held_snapshot_does_not_stop_the_records;
 mod a_hook_takes_part_in_checkpoints;
 mod a_job_falls_back_to_an_older_checkpoint;
