@@ -123,8 +123,10 @@ fn a_folder_of_a_checkpoint_behind_which_ids_would_run_out_is_an_error_that_name
         let storage = MemoryCheckpointStorage::new();
         assert!(matches!(begin(&storage, 7), Begun::Claimed(_)));
         leave_behind(&storage, checkpoint, 1);
-        let (options, claimant) =
-            (RestoreOptions { retain: 1, falls_back: false }, Claimant { nonce: 8, over: Over::Anyone });
+        let (options, claimant) = (
+            RestoreOptions { retain: 1, falls_back: false, ignores_unclaimed: false },
+            Claimant { nonce: 8, over: Over::Anyone },
+        );
         let begun = block_on(begin_attempt(&storage, &job(), &[], options, claimant));
         let Err(error) = begun else { panic!("it was begun") };
         assert!(crate::error::chain_of(&error).contains(&format!("a folder of checkpoint {checkpoint} under job")));
