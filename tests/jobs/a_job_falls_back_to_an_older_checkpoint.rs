@@ -220,7 +220,9 @@ fn what_it_fell_back_from_is_not_restored_by_a_later_start() {
     env.enable_checkpointing(Duration::from_secs(3_600));
     count(&env, NUMBERS, Some(Pace::up_to(0)), &CollectedRecords::default(), |_| Ok(()));
     let handle = env.execute_async().unwrap();
-    wait_until("the job has fallen back", || !handle.status().damaged_checkpoints.is_empty());
+    // By then the log says what the attempt fell back from.
+    wait_until("the subtasks of the attempt are there", || !handle.status().subtasks.is_empty());
+    assert_eq!(handle.status().damaged_checkpoints.len(), 1);
     handle.cancel();
     handle.wait().unwrap_err();
     assert!(metadata.exists(), "what is damaged can be looked at while the attempt runs");

@@ -6,7 +6,7 @@ use highwater::runtime::CheckpointStatsStatus;
 use highwater::state::OperatorUid;
 
 use crate::pace::{Grants, Pace};
-use crate::support::{assert_counted, count, environment, storage};
+use crate::support::{assert_counted, count, environment, storage, wait_until};
 
 const NUMBERS: u64 = 400;
 
@@ -19,6 +19,9 @@ fn of_every_operator_and_subtask() {
     env.enable_checkpointing(std::time::Duration::from_secs(3_600)).set_parallelism(2);
     count(&env, NUMBERS, Some(Pace::Granted(grants.clone())), &records, |_| Ok(()));
     let handle = env.execute_async().unwrap();
+    wait_until("a counter has state", || {
+        handle.status().subtasks.iter().any(|it| it.operator.as_str() == "counter" && it.records_in > 0)
+    });
     assert_eq!(handle.trigger_checkpoint().wait().unwrap(), CheckpointId(1));
     let snapshot = handle.checkpoint_stats();
     assert_eq!((snapshot.counts.completed, snapshot.counts.failed), (1, 0));
