@@ -78,6 +78,7 @@ fn but_not_while_it_runs() {
     assert_counted(&records, NUMBERS);
 }
 
+/// Contract: O288.
 #[test]
 fn and_whoever_cannot_reach_the_storage_stops_by_itself() {
     let (storage, faults) = (storage(), Faults::default());

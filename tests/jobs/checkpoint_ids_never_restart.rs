@@ -71,6 +71,7 @@ fn checkpoints(directory: &Path, name: &str) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
+/// Contract: M239.
 /// Field case: R25.
 #[test]
 fn after_a_kill_and_a_restore_from_checkpoint_three_the_next_is_four() {
@@ -91,6 +92,7 @@ fn after_a_kill_and_a_restore_from_checkpoint_three_the_next_is_four() {
 
 /// Both jobs have a checkpoint 2. How much there was left to read says whose was restored.
 ///
+/// Contract: M239.
 /// Field case: R25.
 #[test]
 fn a_fresh_start_that_is_killed_goes_on_from_its_own_newest_checkpoint_and_leaves_the_old_ones() {

@@ -62,7 +62,7 @@ fn check(storage: &Arc<dyn CheckpointStorage>, first: &CollectedRecords<Count>, 
     assert_counted(&second, NUMBERS);
 }
 
-/// Contract: M244, U353.
+/// Contract: M244, M247, U353.
 #[test]
 fn a_job_that_is_cancelled() {
     for (policy, stays) in POLICIES.into_iter().zip([true, false, false]) {
@@ -75,7 +75,7 @@ fn a_job_that_is_cancelled() {
     }
 }
 
-/// Contract: M244, U353.
+/// Contract: M244, M247, U353.
 #[test]
 fn a_job_that_fails() {
     for (policy, stays) in POLICIES.into_iter().zip([true, true, false]) {

@@ -181,6 +181,7 @@ fn a_missing_or_repeated_barrier_breaks_no_promise() {
     }
 }
 
+/// Contract: G143.
 #[test]
 fn an_abort_may_come_at_any_time() {
     for channels in [

@@ -48,7 +48,7 @@ fn the_first_checkpoint_waits_for_the_pause_if_it_is_longer() {
     ));
 }
 
-/// Contract: J191.
+/// Contract: J191, K224.
 #[test]
 fn the_pause_is_counted_from_the_last_completion_and_only_for_periodic_checkpoints() {
     let script = format!(

@@ -437,6 +437,7 @@ fn a_reference_into_the_storage_is_read_as_it_was_written_and_nothing_else_is_on
     }
 }
 
+/// Contract: T344.
 #[test]
 fn a_path_that_leaves_the_storage_is_invalid() {
     // No `ObjectPath` can be made of this, so the bytes are.

@@ -81,6 +81,22 @@ mod tests {
 
     use super::*;
 
+    /// Contract: M240.
+    #[test]
+    fn at_least_one_checkpoint_is_retained() {
+        let job = JobName::new("job").unwrap();
+        let attempt = Attempt(1);
+        let start = AttemptStart { attempt, first_checkpoint: CheckpointId(1), next_sequence: 2, retained: Vec::new() };
+        let mut retention = Retention::new(0, &start);
+        for sequence in 2..5 {
+            let metadata = StateHandle::Inline(bytes::Bytes::new());
+            let completed = CompletedCheckpoint { sequence, attempt, checkpoint: CheckpointId(sequence), metadata };
+            let dropped = retention.add(&job, completed);
+            assert_eq!(dropped.folders.len(), usize::from(sequence > 2), "the one before");
+            assert_eq!(retention.latest(), Some(CheckpointId(sequence)));
+        }
+    }
+
     #[test]
     fn a_record_is_deleted_only_when_its_successor_is_in_the_log() {
         let job = JobName::new("job").unwrap();

@@ -66,7 +66,7 @@ fn state_of_an_aborted_checkpoint_is_deleted_even_after_its_folder() {
     ));
 }
 
-/// Contract: J197.
+/// Contract: J197, J204.
 /// Field case: R15.
 #[test]
 fn state_that_comes_after_the_time_of_its_checkpoint_is_deleted_and_the_next_one_is_whole() {

@@ -75,6 +75,9 @@ fn fewer_than_one_retained_checkpoint_is_one() {
         let notice = notices.iter().next().unwrap().to_string();
         assert!(notice.contains("num-retained` is out of range and counts as 1"), "{notice}");
     }
+    let by_code = CheckpointSettings { retain: Some(0), ..Default::default() };
+    let configuration = Configuration::default();
+    assert_eq!(choose_with(&by_code, &configuration, &mut ConfigNotices::default()).unwrap().retain, 1);
 }
 
 /// Contract: U348.

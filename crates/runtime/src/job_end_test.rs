@@ -71,7 +71,7 @@ fn folders(storage: &dyn CheckpointStorage) -> Vec<String> {
     folders.iter().map(|path| path.name().to_owned()).filter(|name| name != "log").collect()
 }
 
-/// Contract: M244.
+/// Contract: M244, M247.
 #[test]
 fn dropped_checkpoints_are_gone_and_the_next_start_begins_from_nothing() {
     let storage = MemoryCheckpointStorage::new();
@@ -86,7 +86,7 @@ fn dropped_checkpoints_are_gone_and_the_next_start_begins_from_nothing() {
     assert_eq!(start(&storage, 9).restored.unwrap().0, CheckpointId(3));
 }
 
-/// Contract: M244.
+/// Contract: M239, M244, M247.
 #[test]
 fn whatever_step_is_the_last_one_the_next_start_finds_all_or_nothing() {
     let operations =
@@ -122,7 +122,7 @@ fn whatever_step_is_the_last_one_the_next_start_finds_all_or_nothing() {
     assert!(kept > 0 && dropped > 0, "{kept} times all was there, {dropped} times nothing");
 }
 
-/// Contract: M244.
+/// Contract: M239, M244.
 #[test]
 fn a_job_that_another_process_has_taken_over_loses_nothing() {
     let storage = MemoryCheckpointStorage::new();

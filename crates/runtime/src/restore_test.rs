@@ -56,6 +56,7 @@ fn a_start_deletes_what_a_dead_attempt_left() {
     assert!(!exists(&storage, &left));
 }
 
+/// Contract: T346.
 #[test]
 fn the_start_of_a_finished_job_deletes_what_its_last_attempt_could_not() {
     let storage = MemoryCheckpointStorage::new();

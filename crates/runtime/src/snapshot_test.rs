@@ -83,6 +83,7 @@ impl FrozenState for Panics {
     }
 }
 
+/// Contract: L234.
 #[test]
 fn a_backend_that_panics_while_a_snapshot_is_written_declines_it_with_the_operator() {
     let keyed = FrozenKeyedState { tables: Vec::new(), content: Box::new(Panics) };

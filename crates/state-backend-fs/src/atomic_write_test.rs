@@ -222,6 +222,7 @@ fn an_upload_that_cannot_be_written_is_given_up_without_a_trace() {
     assert!(world.left_overs().is_empty());
 }
 
+/// Contract: T340.
 #[test]
 fn an_upload_that_may_have_a_part_of_a_piece_does_not_finish() {
     let world = World::new();
