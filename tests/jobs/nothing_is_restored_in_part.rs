@@ -56,6 +56,7 @@ fn finish(storage: Arc<dyn CheckpointStorage>, records: &CollectedRecords<Count>
     env.execute().unwrap().status
 }
 
+/// Contract: J206.
 /// Field case: R21.
 #[test]
 fn a_checkpoint_that_cannot_be_published_leaves_the_one_before_it() {
