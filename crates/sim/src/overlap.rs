@@ -13,6 +13,8 @@ const RESUMES: u32 = 15;
 /// Of 1,000 steps, how many are those of the old process once it goes on.
 const SHARE: u32 = 400;
 const SHARE_WHEN_HEALED: u32 = 150;
+/// The same, while the new one only waits for the old one's lease to run out.
+const SHARE_OF_HOLDER_WHEN_HEALED: u32 = 900;
 
 /// A process that was stopped, with its storage work.
 pub(crate) struct Paused {
@@ -48,7 +50,11 @@ impl World {
             }
             return self.step();
         }
-        let share = if self.is_healed() { SHARE_WHEN_HEALED } else { SHARE };
+        let share = match (self.is_healed(), self.scenario.stands_by && self.process.is_none()) {
+            (false, _) => SHARE,
+            (true, false) => SHARE_WHEN_HEALED,
+            (true, true) => SHARE_OF_HOLDER_WHEN_HEALED,
+        };
         if self.dice.chance(share) { self.step_of_paused() } else { self.step() }
     }
 
