@@ -1,6 +1,7 @@
 //! Observation: after every step, what happened to storage, sink and snapshots is written down and judged.
 
 use highwater_checkpoint::{LogRecord, paths};
+use highwater_state_api::Attempt;
 
 use crate::invariants::fencing::Actor;
 use crate::invariants::{Violation, barriers, commits, durable, fencing};
@@ -41,7 +42,10 @@ impl World {
                         self.coverage.count("log records of complete checkpoints");
                         self.note_completed();
                     }
-                    LogRecord::Claim { .. } => self.coverage.count("claims"),
+                    LogRecord::Claim { nonce, .. } => {
+                        self.coverage.count("claims");
+                        self.claims.insert(Attempt(sequence), nonce);
+                    }
                     LogRecord::Dropped { .. } => {}
                 }
             }

@@ -50,7 +50,9 @@ impl World {
             }
             return self.step();
         }
-        let share = match (self.is_healed(), self.scenario.stands_by && self.process.is_none()) {
+        // Then the new one only waits.
+        self.is_old_alone = self.is_healed() && self.scenario.stands_by && self.process.is_none();
+        let share = match (self.is_healed(), self.is_old_alone) {
             (false, _) => SHARE,
             (true, false) => SHARE_WHEN_HEALED,
             (true, true) => SHARE_OF_HOLDER_WHEN_HEALED,

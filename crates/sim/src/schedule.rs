@@ -75,7 +75,7 @@ impl World {
         }
         match chosen {
             // The old process waits as long as the new one has something to do.
-            Choice::Time if self.is_old => Ok(()),
+            Choice::Time if self.is_old && !self.is_old_alone => Ok(()),
             Choice::Time => self.pass_time(choices.len() == 1),
             Choice::Work(index) => {
                 self.go_on_work(index);
@@ -157,7 +157,7 @@ impl World {
     /// Time goes on by a moment, or to the next deadline.
     fn pass_time(&mut self, nothing_else: bool) -> Result<(), Violation> {
         let deadline = self.process.as_ref().and_then(Process::next_deadline_ms);
-        if nothing_else && self.process.is_some() && deadline.is_none() {
+        if nothing_else && self.process.is_some() && !self.is_old && deadline.is_none() {
             return Err(progress::stuck());
         }
         // To renew a lease is no progress.
@@ -202,14 +202,14 @@ impl World {
 
     /// Who acts when the work goes on. It is as fenced as it was when it began.
     pub(crate) fn actor_of(&self, work: &mut Work) -> Actor {
-        let is_fenced = self.is_fenced(work.attempt);
+        let is_fenced = self.is_to_do_nothing(work.attempt);
         Actor { attempt: work.attempt, begun_fenced: *work.begun_fenced.get_or_insert(is_fenced) }
     }
 
     /// Something happens in the process.
     fn act(&mut self, chosen: Choice) -> Result<(), Violation> {
         let Some(mut process) = self.process.take() else { return Ok(()) };
-        self.actor = Some(Actor { attempt: process.attempt, begun_fenced: self.is_fenced(process.attempt) });
+        self.actor = Some(Actor { attempt: process.attempt, begun_fenced: self.is_to_do_nothing(process.attempt) });
         let orders = self.happen(&mut process, chosen);
         self.obey(&mut process, orders)?;
         for snapshot in process.snapshots.take() {
@@ -342,6 +342,14 @@ impl World {
     /// Whether another attempt has claimed the job.
     fn is_fenced(&self, attempt: Attempt) -> bool {
         self.ids.claimed().is_some_and(|claimed| claimed > attempt)
+    }
+
+    /// Whether an attempt must not begin anything any more. The next attempt of the same process does not wait until the lease
+    /// of this one has run out: within it only the claims of others count.
+    fn is_to_do_nothing(&self, attempt: Attempt) -> bool {
+        let nonce = self.claims.get(&attempt);
+        let mut later = self.claims.range(attempt..).skip(1);
+        later.any(|(_, claim)| self.scenario.lease_ms == 0 || Some(claim) != nonce)
     }
 
     fn obey(&mut self, process: &mut Process, orders: Vec<Order>) -> Result<(), Violation> {

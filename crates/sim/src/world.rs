@@ -2,7 +2,7 @@
 //!
 //! First things go wrong, as the seed says; then the world is healed, and the job has to finish.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -73,6 +73,10 @@ pub struct World {
     pub(crate) paused: Option<Paused>,
     /// Whether it is that one's turn.
     pub(crate) is_old: bool,
+    /// Whether the new process only waits for it.
+    pub(crate) is_old_alone: bool,
+    /// What is in the claim of each attempt; those of one process have the same.
+    pub(crate) claims: BTreeMap<Attempt, u64>,
     /// Who acts in this step.
     pub(crate) actor: Option<Actor>,
     /// In the claims of the process; `None` until it has one.
@@ -141,6 +145,8 @@ impl World {
             topology: None,
             paused: None,
             is_old: false,
+            claims: BTreeMap::new(),
+            is_old_alone: false,
             actor: None,
             nonce: None,
             clock: Arc::default(),
