@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use highwater::checkpoint::CheckpointFailureReason;
 use highwater::prelude::*;
 use highwater::runtime::CheckpointStatsStatus;
 use highwater::state::{CheckpointId, CheckpointStorage};
+use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
 
 use crate::killed_process;
 use crate::pace::{Grants, Pace, Paced};
@@ -411,6 +413,32 @@ fn unless_it_has_to_go_back_to_an_older_checkpoint() {
     assert_eq!(status.damaged_checkpoints.len(), 1);
     handle.cancel();
     assert!(matches!(handle.wait(), Err(JobError::Cancelled)));
+}
+
+/// Nobody can tell then what the region is to go on from; for another attempt of the whole job its claim decides.
+#[test]
+fn unless_the_record_of_a_checkpoint_hangs_on_its_way_into_the_log() {
+    let (faults, folder) = (Faults::default(), tempfile::tempdir().unwrap());
+    let job = Job::new(Arc::new(FaultyStorage::new(storage(), faults.clone())), folder.path());
+    job.env.set_checkpoint_timeout(Duration::from_secs(5));
+    let (left_clones, right_clones) = (job.left.grants.clones(), job.right.grants.clones());
+    let handle = job.start();
+    let (release, released) = sync_channel::<()>(0);
+    let released = Mutex::new(released);
+    let hang = move || {
+        let _ = released.lock().unwrap().recv();
+    };
+    faults.arm(When::next(Operation::CreateIfAbsent), Fault::Delay(Arc::new(hang)));
+    handle.trigger_checkpoint();
+    wait_until("the record is on its way", || faults.remaining() == 0);
+    job.left.fail(Mishap::Error);
+    job.left.wait_until_stopped(left_clones);
+    job.right.wait_until_stopped(right_clones);
+    drop(release);
+    wait_for_restarts(&handle, 1);
+    let status = job.finish(handle);
+    assert_eq!((status.regional_restarts, status.restored_from), (0, Some(CheckpointId(3))));
+    assert_eq!((job.left.initialized(), job.right.initialized()), (2, 2));
 }
 
 /// Contract: O275, O288.

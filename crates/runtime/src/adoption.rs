@@ -16,6 +16,9 @@ use crate::restore::Over;
 use crate::start::{self, CANCEL_DEADLINE, Started, StartedAttempt, Starter, Tried};
 use crate::{JobError, TaskError, threads};
 
+/// How long an append to the job log that is under way is waited for, if not the timeout of its checkpoint is over before.
+const DECISION_DEADLINE: Duration = Duration::from_secs(30);
+
 /// The tasks that go on when a region has failed. What still runs stops when this is dropped.
 pub(crate) struct Survivors {
     attempt: RunningAttempt,
@@ -88,8 +91,17 @@ impl Survivors {
     async fn start(&mut self, owner: &mut Owner, delay: Duration) -> Result<Box<StartedAttempt>, NotRestarted> {
         let Self { attempt, region } = self;
         attempt.shell.serve(owner, tokio::time::sleep(delay)).await?;
-        // What is being appended is what the region goes on from, if it turns out to be complete.
-        attempt.shell.serve_until(owner, |shell| shell.is_decided()).await?;
+        // What is being appended is what the region goes on from, if it turns out to be complete. A storage that hangs does not
+        // keep the job waiting: for another attempt of the whole job its claim decides.
+        let deadline = DECISION_DEADLINE.min(attempt.job.checkpoints.timeout);
+        let decided = attempt.shell.serve_until(owner, |shell| shell.is_decided());
+        match tokio::time::timeout(deadline, decided).await {
+            Ok(decided) => decided?,
+            Err(_) => {
+                let cause = "the storage has not answered whether the newest checkpoint is in the job log";
+                return Err(NotRestarted::Impossible(JobError::Log(cause.into())));
+            }
+        }
         let starter = Starter {
             job: attempt.job.clone(),
             claims: attempt.claims.clone(),

@@ -1,5 +1,6 @@
 //! One key after the other, whatever holds the state.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::Waker;
@@ -230,4 +231,35 @@ fn a_record_that_is_not_read_as_it_was_written_is_refused() {
     operator.accept(batch(Some(3))).unwrap();
     let error = crate::error::chain_of(&operator.accept(batch(None)).unwrap_err());
     assert!(error.contains("skip_serializing_if"), "{error}");
+}
+
+/// Reads a map again that is written in another order.
+#[test]
+fn a_record_may_have_a_map_whose_order_is_left_to_chance() {
+    type Labelled = (u64, HashMap<u64, u64>);
+    struct Entries;
+    impl KeyedProcessFunction<u64, Labelled> for Entries {
+        type Out = usize;
+
+        fn process(
+            &mut self,
+            (_, labels): Labelled,
+            _: &mut KeyedContext<'_, u64>,
+            _: &mut Collector<usize>,
+        ) -> Result<(), BoxedError> {
+            if labels == labels_of(100) { Ok(()) } else { Err("other labels".into()) }
+        }
+    }
+    fn labels_of(number: u64) -> HashMap<u64, u64> {
+        (0..number).map(|label| (label, 3 * label)).collect()
+    }
+
+    let key: fn(&Labelled) -> u64 = |record| record.0;
+    let keyed = KeyedProcessOperator::new(ByValue::<_, u64>::new(key), Entries);
+    let settings = SortSettings { memory_bytes: 1 << 20, directories: Vec::new() };
+    let mut operator = SortedKeysOperator::new(keyed, settings);
+    operator.open(context(Arc::new(HeapStateBackend::new()))).unwrap();
+    operator.accept(Box::new(Batch::new(vec![(1_u64, labels_of(100))], vec![Timestamp::NONE]))).unwrap();
+    assert_eq!(operator.advance(Timestamp::MAX, &Limits::unlimited(Duration::ZERO)).unwrap(), Ran::Done);
+    assert_eq!(operator.counts().records_in, 1);
 }
