@@ -151,7 +151,7 @@ impl StreamExecutionEnvironment {
     }
 
     /// Whether the job goes on from the next older checkpoint that is kept when the newest one is damaged. Default: no, it is
-    /// not started, and the error says which older ones there are. A storage that cannot be read is never taken for a damaged
+    /// not started, and the error names the next older one. A storage that cannot be read is never taken for a damaged
     /// one.
     ///
     /// The job goes back further than what it has said outside: transactions that were committed with the newer
