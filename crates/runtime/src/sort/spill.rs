@@ -20,6 +20,8 @@ const READ_BYTES: std::ops::RangeInclusive<usize> = 4 * 1024..=256 * 1024;
 pub(super) struct Spill {
     file: File,
     length: u64,
+    /// Where it is, for people: it has no name.
+    place: String,
 }
 
 /// A run in the file, read from its beginning to its end.
@@ -36,17 +38,18 @@ pub(super) struct SpilledRun {
 impl Spill {
     /// An empty file in `directory`, or else where the system has its temporary files.
     pub(super) fn create(directory: Option<&Path>) -> io::Result<Self> {
-        let file = match directory {
-            Some(directory) => tempfile::tempfile_in(directory).map_err(|error| {
-                io::Error::new(error.kind(), format!("no temporary file in {}: {error}", directory.display()))
-            })?,
-            None => tempfile::tempfile()?,
-        };
-        Ok(Self { file, length: 0 })
+        let directory = directory.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        let place = directory.display().to_string();
+        let file = tempfile::tempfile_in(directory).map_err(|error| named("no temporary file in", &place, &error))?;
+        Ok(Self { file, length: 0, place })
     }
 
     /// Appends records as a run.
     pub(super) fn write<'a>(&mut self, records: impl Iterator<Item = RecordParts<'a>>) -> io::Result<SpilledRun> {
+        self.append(records).map_err(|error| named("the temporary file could not be written in", &self.place, &error))
+    }
+
+    fn append<'a>(&mut self, records: impl Iterator<Item = RecordParts<'a>>) -> io::Result<SpilledRun> {
         let start = self.length;
         let mut writer = BufWriter::with_capacity(WRITE_BYTES, &self.file);
         for (hash, key, payload) in records {
@@ -60,6 +63,10 @@ impl Spill {
         writer.flush()?;
         Ok(SpilledRun { next: start, end: self.length, buffer: Vec::new(), taken: 0, read_bytes: 0 })
     }
+}
+
+fn named(what: &str, place: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what} {place}: {error}"))
 }
 
 fn length_of(bytes: &[u8]) -> io::Result<u32> {
@@ -105,5 +112,21 @@ impl SpilledRun {
         let start = self.taken;
         self.taken += length;
         Ok(&self.buffer[start..self.taken])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_named_by_its_folder() {
+        let place = "/somewhere".to_owned();
+        // Opened to be read only, it takes nothing, as on a full disk.
+        let file = File::open(tempfile::NamedTempFile::new().unwrap().path()).unwrap();
+        let mut spill = Spill { file, length: 0, place };
+        let record: RecordParts<'_> = (1, b"key", b"payload");
+        let error = spill.write([record].into_iter()).err().expect("it cannot be written to");
+        assert!(error.to_string().starts_with("the temporary file could not be written in /somewhere: "), "{error}");
     }
 }
