@@ -76,7 +76,7 @@ pub use raw_state::{
     StatePartitionStreamProvider, raw_operator_state_meta,
 };
 pub use registry::{CheckpointStorageFactory, RegistryError, StateBackendFactory, StateBackendRegistry};
-pub use rows::TypedRows;
+pub use rows::{RoundTrip, TypedRows};
 pub use schema::{Container, Schema, SchemaError, Shape};
 pub use serializer::{BincodeSerializer, Serializer, SerializerError, VALUE_BYTES_MAX};
 pub use storage::{CheckpointStorage, INLINE_BYTES_MAX, StateUpload, StorageError, check, folders_in, read_state};

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bincode::Options;
-use highwater_state_api::{BoxedError, CheckpointId, KeyHash};
+use highwater_state_api::{BoxedError, CheckpointId, KeyHash, RoundTrip};
 use highwater_stream_api::{Data, KeySelector, KeyedProcessFunction, Timestamp};
 
 use super::keyed_process::KeyedProcessOperator;
@@ -19,9 +19,6 @@ use crate::sort::{ExternalSorter, SortSettings, SortedRecord, SortedRecords};
 
 /// How many records of a key are replayed together at most.
 const BATCH_RECORDS_MAX: usize = 256;
-/// So many records are read again when they are written, and then one of [`RECORDS_A_CHECK`], as values of state are.
-const RECORDS_CHECKED: u64 = 1024;
-const RECORDS_A_CHECK: u64 = 4096;
 /// A payload is the time of the record and then the record.
 const TIMESTAMP_BYTES: usize = size_of::<i64>();
 
@@ -36,8 +33,7 @@ where
     settings: SortSettings,
     stage: Stage,
     uid: String,
-    /// How many records came in.
-    taken_in: u64,
+    round_trip: RoundTrip,
     key: Vec<u8>,
     payload: Vec<u8>,
 }
@@ -78,7 +74,7 @@ where
     /// Gives `keyed` its input by key.
     pub(crate) fn new(keyed: KeyedProcessOperator<In, S, F>, settings: SortSettings) -> Self {
         let (stage, uid) = (Stage::NotOpen, String::new());
-        Self { keyed, settings, stage, uid, taken_in: 0, key: Vec::new(), payload: Vec::new() }
+        Self { keyed, settings, stage, uid, round_trip: RoundTrip::default(), key: Vec::new(), payload: Vec::new() }
     }
 
     /// Goes on with the replay; [`Ran::Done`] when every key has passed.
@@ -148,13 +144,13 @@ fn is_of(record: &SortedRecord, (hash, key): &(u32, Vec<u8>)) -> bool {
 
 /// Whether a record is read as it was written, as far as that can be told: it has to be written as the same bytes again. Their
 /// order does not count, as a map or a set may be in another one: records, unlike keys, are not told apart by their bytes.
-fn check_round_trip<In: Data>(written: &[u8]) -> Result<(), BoxedError> {
+fn check_round_trip<In: Data>(written: &[u8]) -> Result<usize, BoxedError> {
     const HINT: &str = "every field has to be written: is there a `skip_serializing_if` in it?";
     let read: In = options()
         .deserialize(written)
         .map_err(|error| format!("a record that was written for sorting cannot be read: {error}; {HINT}"))?;
     if is_permutation(&options().serialize(&read)?, written) {
-        return Ok(());
+        return Ok(written.len());
     }
     Err(format!("a record that was written for sorting is read as another one; {HINT}").into())
 }
@@ -189,7 +185,7 @@ where
     }
 
     fn accept(&mut self, batch: Box<dyn AnyBatch>) -> Result<(), TaskError> {
-        let Self { keyed, stage, uid, taken_in, key: key_bytes, payload, .. } = self;
+        let Self { keyed, stage, uid, round_trip, key: key_bytes, payload, .. } = self;
         let Stage::Collects(sorter) = stage else {
             return Err(failed(uid, "a record came after the last watermark"));
         };
@@ -200,10 +196,9 @@ where
             payload.clear();
             payload.extend_from_slice(&timestamps[index].to_raw().to_le_bytes());
             options().serialize_into(&mut *payload, &records[index]).map_err(|error| failed(uid, error))?;
-            if *taken_in < RECORDS_CHECKED || *taken_in % RECORDS_A_CHECK == 0 {
-                check_round_trip::<In>(&payload[TIMESTAMP_BYTES..]).map_err(|error| failed(uid, error))?;
-            }
-            *taken_in += 1;
+            round_trip
+                .check(|| check_round_trip::<In>(&payload[TIMESTAMP_BYTES..]))
+                .map_err(|error| failed(uid, error))?;
             sorter.push(hash.0, key_bytes, payload).map_err(|error| failed(uid, error))
         })
     }

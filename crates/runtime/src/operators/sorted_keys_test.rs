@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Waker;
 
 use highwater_conformance::ReferenceBackend;
@@ -212,10 +212,10 @@ struct Partial {
 
 struct Nothing;
 
-impl KeyedProcessFunction<u64, Partial> for Nothing {
+impl<In: Data> KeyedProcessFunction<u64, In> for Nothing {
     type Out = ();
 
-    fn process(&mut self, _: Partial, _: &mut KeyedContext<'_, u64>, _: &mut Collector<()>) -> Result<(), BoxedError> {
+    fn process(&mut self, _: In, _: &mut KeyedContext<'_, u64>, _: &mut Collector<()>) -> Result<(), BoxedError> {
         Ok(())
     }
 }
@@ -262,4 +262,33 @@ fn a_record_may_have_a_map_whose_order_is_left_to_chance() {
     operator.accept(Box::new(Batch::new(vec![(1_u64, labels_of(100))], vec![Timestamp::NONE]))).unwrap();
     assert_eq!(operator.advance(Timestamp::MAX, &Limits::unlimited(Duration::ZERO)).unwrap(), Ran::Done);
     assert_eq!(operator.counts().records_in, 1);
+}
+
+/// Counts how often it is read.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+struct Large {
+    key: u64,
+    #[serde(deserialize_with = "count_and_read")]
+    text: String,
+}
+
+static READ: AtomicUsize = AtomicUsize::new(0);
+
+fn count_and_read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    READ.fetch_add(1, Ordering::Relaxed);
+    serde::Deserialize::deserialize(deserializer)
+}
+
+#[test]
+fn fewer_records_are_read_again_where_they_are_large() {
+    let key: fn(&Large) -> u64 = |record| record.key;
+    let keyed = KeyedProcessOperator::new(ByValue::<_, u64>::new(key), Nothing);
+    let settings = SortSettings { memory_bytes: 1 << 30, directories: Vec::new() };
+    let mut operator = SortedKeysOperator::new(keyed, settings);
+    operator.open(context(Arc::new(HeapStateBackend::new()))).unwrap();
+    for key in 0..12 {
+        let record = Large { key, text: "x".repeat(2 << 20) };
+        operator.accept(Box::new(Batch::new(vec![record], vec![Timestamp::NONE]))).unwrap();
+    }
+    assert_eq!(READ.load(Ordering::Relaxed), 8, "16 MiB");
 }

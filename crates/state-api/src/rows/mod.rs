@@ -38,6 +38,7 @@ pub(crate) use index::NO_ROW;
 pub(crate) use key_rows::{KeyColumn, OwnedGroups};
 use list_column::restored_position;
 use namespaces::Namespaces;
+pub use round_trip::RoundTrip;
 
 use crate::canonical::{self, Section};
 use crate::{

@@ -11,9 +11,11 @@ const FIRST_CHECKED_BYTES: usize = 16 << 20;
 /// Of this many later writes one is checked.
 const WRITES_A_CHECK: u32 = 4096;
 
-/// Decides which writes of one state are checked: the first 1,024, and then one in 4,096.
+/// Decides which of many writes of one kind are checked, whether what was written can be read again: the first 1,024, fewer
+/// if they are large, and then one in 4,096. Elements and values of state are guarded by it, and whatever else a runtime
+/// writes and reads.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct RoundTrip {
+pub struct RoundTrip {
     /// So many writes pass by before the next check.
     unchecked: u32,
     checked: u32,
@@ -29,8 +31,11 @@ impl RoundTrip {
 
     /// Counts a write, and checks it if it is its turn. A write that fails its check is not counted, so that the next is
     /// checked as well. `check` returns how many bytes were written.
+    ///
+    /// # Errors
+    /// That of `check`.
     #[inline]
-    pub(crate) fn check(&mut self, check: impl FnOnce() -> Result<usize, StateError>) -> Result<(), StateError> {
+    pub fn check<E>(&mut self, check: impl FnOnce() -> Result<usize, E>) -> Result<(), E> {
         if self.is_due() {
             let bytes = check()?;
             self.count_checked(bytes);

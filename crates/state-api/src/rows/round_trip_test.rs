@@ -10,7 +10,7 @@ fn checked(writes: u32, bytes: usize) -> Vec<u32> {
     for write in 0..writes {
         let check = || {
             checked.push(write);
-            Ok(bytes)
+            Ok::<_, StateError>(bytes)
         };
         round_trip.check(check).unwrap();
     }
@@ -41,7 +41,7 @@ fn a_write_that_fails_is_not_counted() {
         round_trip
             .check(|| {
                 checks += 1;
-                Ok(0)
+                Ok::<_, StateError>(0)
             })
             .unwrap();
     }
