@@ -173,7 +173,7 @@ impl Coordinator {
             }
             Event::HooksTriggered { checkpoint, states } => self.hooks_triggered(now, checkpoint, states, actions),
             Event::HookFailed { checkpoint, identifier, cause } => {
-                self.hook_failed(now, checkpoint, &identifier, &cause, actions);
+                self.hook_failed(now, checkpoint, identifier.as_deref(), &cause, actions);
             }
             Event::Acknowledged(acknowledgement) => self.acknowledged(now, acknowledgement, actions),
             Event::Declined(decline) => self.declined(now, decline, actions),

@@ -88,12 +88,12 @@ pub enum Event {
         /// What those have in the checkpoint that have something.
         states: Vec<HookState>,
     },
-    /// Answers `TriggerHooks`: a hook has failed.
+    /// Answers `TriggerHooks`: a hook has failed, or could not be called.
     HookFailed {
         /// The checkpoint.
         checkpoint: CheckpointId,
-        /// The hook.
-        identifier: String,
+        /// The hook; `None` when it is no fault of a hook, as when nobody knows whether another process has the job.
+        identifier: Option<String>,
         /// Why, for people.
         cause: String,
     },

@@ -168,6 +168,10 @@ fn hooks_take_part_before_the_sources_are_told_and_one_that_fails_or_is_slow_fai
         @4000 enumerated 4
         hooks 4
         ack 4
+        written 4
+        appended 7
+        @5000 enumerated 5
+        hooks-not-called 5 the log cannot be read
         "
     ));
 }

@@ -193,8 +193,11 @@ fn events(words: &[&str], last_append: Option<&LogRecord>) -> Vec<Event> {
             vec![Event::HooksTriggered { checkpoint: checkpoint(), states: words[2..].iter().map(state).collect() }]
         }
         "hook-failed" => {
-            let (checkpoint, identifier) = (checkpoint(), "session".to_owned());
+            let (checkpoint, identifier) = (checkpoint(), Some("session".to_owned()));
             vec![Event::HookFailed { checkpoint, identifier, cause: cause() }]
+        }
+        "hooks-not-called" => {
+            vec![Event::HookFailed { checkpoint: checkpoint(), identifier: None, cause: cause() }]
         }
         "task-failed" => vec![Event::TaskFailed { subtask: one(1), cause: cause() }],
         "region-failed" => vec![Event::RegionFailed { subtask: one(1), cause: cause() }],

@@ -68,15 +68,20 @@ impl MasterHooks {
         let mut states = Vec::new();
         for registered in &self.0 {
             let identifier = registered.identifier.clone();
-            let failed = match fence.check().await {
-                Ok(()) => registered.trigger(checkpoint, triggered_at_ms).map_err(|error| chain_of(&*error)),
+            match fence.check().await {
+                Ok(()) => {}
                 Err(FenceError::Fenced { sequence }) => return Event::Fenced { sequence },
-                Err(unknown @ FenceError::Unknown { .. }) => Err(chain_of(&unknown)),
-            };
-            match failed {
+                Err(unknown @ FenceError::Unknown { .. }) => {
+                    return Event::HookFailed { checkpoint, identifier: None, cause: chain_of(&unknown) };
+                }
+            }
+            match registered.trigger(checkpoint, triggered_at_ms) {
                 Ok(Some(state)) => states.push(HookState { identifier, state: Bytes::from(state) }),
                 Ok(None) => {}
-                Err(cause) => return Event::HookFailed { checkpoint, identifier, cause },
+                Err(error) => {
+                    let (identifier, cause) = (Some(identifier), chain_of(&*error));
+                    return Event::HookFailed { checkpoint, identifier, cause };
+                }
             }
         }
         Event::HooksTriggered { checkpoint, states }

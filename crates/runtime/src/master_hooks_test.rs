@@ -3,6 +3,7 @@
 use std::sync::mpsc;
 
 use highwater_checkpoint::{AttemptStart, LogRecord, Now, encode_log_record, paths};
+use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
 use highwater_state_api::{Attempt, CheckpointStorage, JobName};
 use highwater_state_backend_memory::MemoryCheckpointStorage;
 use pollster::block_on;
@@ -116,7 +117,7 @@ fn a_hook_that_fails_or_panics_fails_the_checkpoint_and_is_named() {
     for _ in 0..2 {
         for (hooks, name, cause) in [(&failing, "fails", "no session"), (&panicking, "panics", "panicked: boom")] {
             let Event::HookFailed { identifier, cause: found, .. } = trigger(hooks, 1, 0) else { panic!() };
-            assert_eq!((identifier.as_str(), found.as_str()), (name, cause));
+            assert_eq!((identifier.as_deref(), found.as_str()), (Some(name), cause));
         }
     }
     assert!(!done(&log).iter().any(|text| text.starts_with("later")));
@@ -175,7 +176,7 @@ fn nobody_waits_for_a_hook_that_is_still_at_work_on_an_earlier_checkpoint() {
     std::thread::scope(|scope| {
         let first = scope.spawn(|| trigger(&hooks, 1, 0));
         has_begun.recv().unwrap();
-        let identifier = "slow".to_owned();
+        let identifier = Some("slow".to_owned());
         let cause = "it is still at work on an earlier checkpoint".to_owned();
         assert_eq!(trigger(&hooks, 2, 0), Event::HookFailed { checkpoint: CheckpointId(2), identifier, cause });
         hooks.close();
@@ -186,8 +187,9 @@ fn nobody_waits_for_a_hook_that_is_still_at_work_on_an_earlier_checkpoint() {
 }
 
 #[test]
-fn a_hook_of_an_attempt_that_is_fenced_is_not_called() {
-    let storage = Arc::new(MemoryCheckpointStorage::new());
+fn a_hook_of_an_attempt_that_is_fenced_or_may_be_is_not_called() {
+    let faults = Faults::default();
+    let storage = Arc::new(FaultyStorage::new(Arc::new(MemoryCheckpointStorage::new()), faults.clone()));
     let job = JobName::new("job").unwrap();
     let start =
         AttemptStart { attempt: Attempt(2), first_checkpoint: CheckpointId(7), next_sequence: 3, retained: Vec::new() };
@@ -204,6 +206,14 @@ fn a_hook_of_an_attempt_that_is_fenced_is_not_called() {
     let triggered = block_on(hooks.trigger(&fence, CheckpointId(7), 0));
     assert!(matches!(triggered, Event::HooksTriggered { .. }), "{triggered:?}");
     assert_eq!(done(&log).len(), 1);
+
+    faults.arm(When::next(Operation::Read), Fault::FailBefore);
+    let Event::HookFailed { identifier, cause, .. } = block_on(hooks.trigger(&fence, CheckpointId(7), 0)) else {
+        panic!()
+    };
+    assert_eq!(identifier, None, "it is not the hook that has failed");
+    assert!(cause.contains("the job log cannot be read"), "{cause}");
+    assert_eq!(done(&log), [""; 0]);
 
     let claim = encode_log_record(&LogRecord::Claim { nonce: 5, first_checkpoint: CheckpointId(20) }).unwrap();
     block_on(storage.create_if_absent(&paths::log_record(&job, 3), Bytes::from(claim))).unwrap();

@@ -320,7 +320,7 @@ impl Shell {
                         Some(Input::Event(attempt, hooks.trigger(&fence, checkpoint, triggered_at_ms).await))
                     };
                     let failed = move |cause| {
-                        Some(Input::Event(attempt, Event::HookFailed { checkpoint, identifier: String::new(), cause }))
+                        Some(Input::Event(attempt, Event::HookFailed { checkpoint, identifier: None, cause }))
                     };
                     self.storage_work.pool.submit(work, failed);
                 }

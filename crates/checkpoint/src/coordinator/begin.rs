@@ -96,12 +96,15 @@ impl Coordinator {
         &mut self,
         now: Now,
         checkpoint: CheckpointId,
-        identifier: &str,
+        identifier: Option<&str>,
         cause: &str,
         actions: &mut Vec<Action>,
     ) {
         if self.is_in(checkpoint, Phase::Hooks) {
-            let message = format!("the hook {identifier:?} failed: {cause}");
+            let message = match identifier {
+                Some(identifier) => format!("the hook {identifier:?} failed: {cause}"),
+                None => format!("the hooks could not be called: {cause}"),
+            };
             let failure = CheckpointFailure::new(CheckpointFailureReason::TriggerCheckpointFailure, message);
             self.abort(now, checkpoint, failure, actions);
         }
