@@ -55,6 +55,7 @@ mod regions;
 mod restart_choice;
 pub mod restore;
 mod retrying_storage;
+mod running_subtasks;
 mod runtime_mode;
 mod shell;
 mod snapshot;
