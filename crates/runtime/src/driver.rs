@@ -136,7 +136,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
 
 /// Runs a job to its end, and does with its checkpoints what is to be done then.
 async fn run(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, JobError> {
-    let claims = Arc::new(Claims::new());
+    let claims = Arc::new(Claims::new(job.high_availability.lease));
     let result = run_attempts(job, owner, &claims).await;
     locked(&job.board.checkpoint_stats()).end_job(job.clock.now());
     let end = JobEnd::of(&result);
