@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_checkpoint::AttemptFailure;
-use highwater_state_api::{MaxParallelism, OperatorUid};
+use highwater_state_api::{CheckpointId, MaxParallelism, OperatorUid};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -20,7 +20,7 @@ use crate::regions::Regions;
 use crate::restore::{Claimant, ClaimedJob, Over, begin_attempt};
 use crate::running_subtasks::{RunningSubtasks, start_subtasks};
 use crate::shell::{Shell, StorageWork};
-use crate::start::{self, Adoption, Claims, Started, StartedAttempt, Starter};
+use crate::start::{self, Adoption, CANCEL_DEADLINE, Claims, Started, StartedAttempt, Starter};
 use crate::threads;
 use crate::{JobError, TaskError, failpoint};
 
@@ -34,6 +34,8 @@ pub(crate) enum AttemptEnd {
     Finished,
     AlreadyFinished,
     Cancelled,
+    /// Cancelled while the storage hung, so that only the job log will tell whether this checkpoint is complete.
+    CancelledUndecided(CheckpointId),
     /// The task's name and what went wrong.
     TaskFailed(String, TaskError),
     CoordinatorFailed(AttemptFailure),
@@ -204,7 +206,7 @@ impl RunningAttempt {
         self.shell.shut_down();
         let fence = self.fence.clone();
         // What could not be stopped has been said.
-        let _ = self.take_down(true, false).await;
+        let _ = self.take_down(true, false, owner).await;
         let foreign = foreign_claim(fence.clone(), owner).await;
         fence.expect_nobody();
         foreign.map_or(Ok(()), |sequence| Err(AttemptEnd::CoordinatorFailed(AttemptFailure::Fenced { sequence })))
@@ -215,14 +217,23 @@ impl RunningAttempt {
         let fence = self.fence.clone();
         let is_failure = matches!(end, AttemptEnd::TaskFailed(..) | AttemptEnd::CoordinatorFailed(_));
         let is_finished = matches!(end, AttemptEnd::Finished);
-        let ended = self.take_down(is_failure, is_finished).await.map(|()| end);
+        let ended = self.take_down(is_failure, is_finished, owner).await.map(|undecided| match (end, undecided) {
+            (AttemptEnd::Cancelled, Some(checkpoint)) => AttemptEnd::CancelledUndecided(checkpoint),
+            (end, _) => end,
+        });
         let ended = if is_failure || ended.is_err() { unless_fenced(fence.clone(), ended, owner).await } else { ended };
         // Whatever could not be stopped is of no attempt that is still to come.
         fence.expect_nobody();
         ended
     }
 
-    async fn take_down(mut self, is_failure: bool, is_finished: bool) -> Result<(), JobError> {
+    /// Returns the checkpoint whose record is being appended to the job log by a storage that has not answered in time.
+    async fn take_down(
+        mut self,
+        is_failure: bool,
+        is_finished: bool,
+        owner: &mut Owner,
+    ) -> Result<Option<CheckpointId>, JobError> {
         let job = self.job.clone();
         // What was not written yet is needed by nobody any more.
         self.pool.over.end();
@@ -233,32 +244,50 @@ impl RunningAttempt {
             // What made the attempt fail is what its owner has to know, and the next attempt fences whatever is stuck.
             tracing::error!(target: "highwater::job", job = %job.name, %stuck, "left behind");
         }
+        let undecided = self.shell.undecided();
         // Nobody waits for answers any more, so that whatever still has one to give can be done.
         drop(self.shell);
         // What is still being written or deleted belongs to this attempt and is to be over when the next one begins. If the
         // storage hangs, the claim of the next one makes it harmless.
-        if tokio::time::timeout(STOP_DEADLINE, self.pool.idle()).await.is_err() {
+        if in_time(self.pool.idle(), owner).await.is_none() {
             tracing::warn!(target: "highwater::job", job = %job.name, "the storage has not answered before the attempt ended");
-        } else if is_finished {
+            return Ok(undecided);
+        }
+        if is_finished {
             // Another start would delete the checkpoints, which nobody needs any more, and what answers that were on their way
             // when the job finished have left of others; and there will be none.
-            tidy_up(&job, self.claims.nonce()).await;
+            tidy_up(&job, self.claims.nonce(), owner).await;
         }
-        Ok(())
+        Ok(None)
+    }
+}
+
+/// Waits for the storage at the end of an attempt, for an owner who cancels not as long as otherwise. `None` when it has not
+/// answered by then: it is not waited for any more.
+async fn in_time<T>(answer: impl Future<Output = T>, owner: &mut Owner) -> Option<T> {
+    let cancelled = async {
+        owner.cancel().await;
+        tokio::time::sleep(CANCEL_DEADLINE).await;
+    };
+    tokio::select! {
+        biased;
+        answered = answer => Some(answered),
+        () = cancelled => None,
+        () = tokio::time::sleep(STOP_DEADLINE) => None,
     }
 }
 
 /// Deletes what a finished job has left. A storage that hangs does not keep the owner from hearing that the job has finished.
-async fn tidy_up(job: &Arc<Job>, nonce: u64) {
+async fn tidy_up(job: &Arc<Job>, nonce: u64, owner: &mut Owner) {
     let (shared, runtime) = (job.clone(), Handle::current());
     let work = Handle::current().spawn_blocking(move || {
         let storage = shared.patient_storage(StartPatience::default());
         let claimant = Claimant { nonce, over: Over::Own };
         runtime.block_on(begin_attempt(&storage, &shared.name, &[], shared.restore_options(), claimant)).map(|_| ())
     });
-    let tidied = match tokio::time::timeout(STOP_DEADLINE, work).await {
-        Ok(tidied) => threads::joined(tidied),
-        Err(_) => Err(JobError::Threads("the storage has not answered".to_owned())),
+    let tidied = match in_time(work, owner).await {
+        Some(tidied) => threads::joined(tidied),
+        None => Err(JobError::Threads("the storage has not answered".to_owned())),
     };
     if let Err(error) = tidied {
         tracing::warn!(target: "highwater::job", job = %job.name, ?error, "the storage could not be tidied up");

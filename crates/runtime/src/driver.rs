@@ -191,6 +191,7 @@ async fn run_attempts(job: &Arc<Job>, owner: &mut Owner, claims: &Arc<Claims>) -
             Ok(AttemptEnd::Finished) => return finished(JobOutcome::Finished),
             Ok(AttemptEnd::AlreadyFinished) => return finished(JobOutcome::AlreadyFinished),
             Ok(AttemptEnd::Cancelled) => return Err(JobError::Cancelled),
+            Ok(AttemptEnd::CancelledUndecided(checkpoint)) => return Err(JobError::CancelledUndecided { checkpoint }),
             Ok(AttemptEnd::TaskFailed(task, source)) => (Failure::Task { task, source }, None),
             Ok(AttemptEnd::RegionFailed(task, source, survivors)) => (Failure::Task { task, source }, Some(survivors)),
             Ok(AttemptEnd::CoordinatorFailed(failure)) => (Failure::Coordinator(failure), None),

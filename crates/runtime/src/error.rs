@@ -306,6 +306,16 @@ pub enum JobError {
     /// The job was cancelled.
     #[error("the job was cancelled")]
     Cancelled,
+    /// The job was cancelled while the record that makes a checkpoint complete was being appended to the job log, and the storage
+    /// has not answered since. Nothing is lost: the next start reads the log, which has the record or never will.
+    #[error(
+        "the job was cancelled while the storage did not answer: whether checkpoint {checkpoint} is complete is decided by the \
+         job log when the job is started again, which goes on from it or from the one before"
+    )]
+    CancelledUndecided {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+    },
     /// A thread of the job could not be started or was lost.
     #[error("the job's threads failed: {0}")]
     Threads(String),

@@ -208,6 +208,11 @@ impl Shell {
         self.master.coordinator().pending().next().is_none()
     }
 
+    /// Once nothing else completes any more: the checkpoint whose record is being appended to the job log, which has not told.
+    pub(crate) fn undecided(&self) -> Option<CheckpointId> {
+        self.master.coordinator().pending().next()
+    }
+
     /// The newest complete checkpoint.
     pub(crate) fn newest_checkpoint(&self) -> Option<CheckpointId> {
         self.master.coordinator().latest_complete()
