@@ -38,6 +38,8 @@ mod io_pool;
 mod job;
 mod job_end;
 mod lease_keeper;
+#[cfg(test)]
+mod log_test;
 mod master;
 mod master_hooks;
 mod metrics;

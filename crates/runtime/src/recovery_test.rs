@@ -1,13 +1,11 @@
 //! Tests of what follows a failed attempt.
 
-use std::io;
-use std::sync::{Arc, Mutex};
-
 use highwater_checkpoint::{CheckpointFailureReason, RestartStrategy};
 use highwater_state_api::{CheckpointId, ObjectPath, StateError, StorageError};
 use highwater_stream_api::CommitError;
 
 use super::*;
+use crate::log_test::log_of;
 
 const ALWAYS: RestartStrategy = RestartStrategy::FixedDelay { attempts: u32::MAX, delay_ms: 5 };
 
@@ -114,29 +112,6 @@ fn a_record_that_fails_every_time_ends_the_job_that_is_to_fail_then() {
         other => panic!("{other:?}"),
     }
     assert!(job.suspected().is_some());
-}
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// What is logged while `work` is done.
-fn log_of(work: impl FnOnce()) -> String {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    tracing::subscriber::with_default(subscriber, work);
-    let bytes = log.0.lock().unwrap().clone();
-    String::from_utf8(bytes).unwrap()
 }
 
 /// Contract: O282.
