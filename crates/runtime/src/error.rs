@@ -226,11 +226,20 @@ pub enum JobError {
     /// What is in the job log cannot be.
     #[error("the job log is damaged")]
     Log(#[source] BoxedError),
-    /// A sink, a source or a hook refused to start.
+    /// A sink or a source refused to start.
     #[error("operator {operator:?} cannot start")]
     Start {
         /// The operator's uid.
         operator: String,
+        /// The cause.
+        #[source]
+        source: BoxedError,
+    },
+    /// A hook of the application could not be restored or reset.
+    #[error("hook {hook:?} cannot start")]
+    HookStart {
+        /// The identifier of the hook.
+        hook: String,
         /// The cause.
         #[source]
         source: BoxedError,

@@ -191,3 +191,15 @@ fn a_transaction_that_is_lost_or_stays_unknown_ends_the_job_and_the_error_says_h
         }
     }
 }
+
+#[test]
+fn a_hook_that_cannot_start_ends_the_job_only_at_its_first_start() {
+    let mut job = Job::new(ALWAYS, PoisonRecordAction::Report);
+    let refuses = || {
+        let (hook, source) = ("session".to_owned(), "no session".into());
+        Failure::Start(JobError::HookStart { hook, source })
+    };
+    assert!(matches!(job.fail(refuses()), Err(JobError::HookStart { .. })));
+    job.fail(user_error("a")).unwrap();
+    assert!(job.fail(refuses()).is_ok());
+}
