@@ -63,6 +63,7 @@ fn while_a_checkpoint_is_published_and_nothing_is_lost_whatever_becomes_of_that(
     env.enable_checkpointing(NEVER);
     count(&env, NUMBERS, Some(Pace::up_to(NUMBERS / 2)), &records, |_| Ok(()));
     let handle = env.execute_async().unwrap();
+    let monitor = handle.monitor();
     wait_until("the job runs", || handle.status().records_read > 0);
     // Nothing is created but records of the log, and the claim is one of them.
     let release = hang(&faults, Operation::CreateIfAbsent);
@@ -74,6 +75,8 @@ fn while_a_checkpoint_is_published_and_nothing_is_lost_whatever_becomes_of_that(
     assert!(cancelled.elapsed() < MUCH_LESS_THAN_UNCANCELLED);
     assert!(matches!(error, JobError::CancelledUndecided { checkpoint: CheckpointId(1) }), "{error:?}");
     assert!(error.to_string().contains("whether checkpoint 1 is complete is decided by the job log"), "{error}");
+    // As far as this process will ever know, and as its statistics say.
+    assert_eq!((monitor.status().checkpoints_failed, monitor.checkpoint_stats().counts.failed), (1, 1));
 
     // The record comes at any time from now on: before the claim of this start, or too late.
     let env = environment("publishing", storage);

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use highwater_checkpoint::{CheckpointStatsSnapshot, CheckpointStatsTracker, PoisonRecord};
+use highwater_checkpoint::{CheckpointStatsCounts, CheckpointStatsSnapshot, CheckpointStatsTracker, Now, PoisonRecord};
 use highwater_state_api::{Attempt, CheckpointId, OperatorUid};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -173,7 +173,8 @@ pub struct JobStatus {
     pub checkpoints_completed: u64,
     /// The last complete checkpoint.
     pub last_checkpoint: Option<CheckpointId>,
-    /// How many checkpoints failed in this process.
+    /// How many checkpoints failed in this process. As in [`CheckpointStatsSnapshot::counts`], which are the same numbers, those
+    /// count too that were pending when their attempt or the job ended, though the job log may say that one is complete.
     pub checkpoints_failed: u64,
     /// Records read from sources by this process, those read again after a restart included.
     pub records_read: u64,
@@ -242,6 +243,16 @@ impl StatusBoard {
         self.checkpoint_stats.clone()
     }
 
+    /// The job has ended in this process.
+    pub(crate) fn end_job(&self, now: Now) {
+        let counts = {
+            let mut stats = locked(&self.checkpoint_stats);
+            stats.end_job(now);
+            stats.snapshot().counts
+        };
+        self.lock().count_checkpoints(counts);
+    }
+
     fn checkpoint_stats_snapshot(&self) -> CheckpointStatsSnapshot {
         locked(&self.checkpoint_stats).snapshot()
     }
@@ -267,6 +278,11 @@ impl Board {
     /// The newest complete checkpoint that this process knows of: its own, or the one that it went on from.
     pub(crate) fn newest_checkpoint(&self) -> Option<CheckpointId> {
         self.status.last_checkpoint.max(self.status.restored_from)
+    }
+
+    /// An attempt begins or the job has ended, so that it is known what counts of what was still pending.
+    pub(crate) fn count_checkpoints(&mut self, counts: CheckpointStatsCounts) {
+        (self.status.checkpoints_completed, self.status.checkpoints_failed) = (counts.completed, counts.failed);
     }
 
     /// A checkpoint of the running attempt is complete.
