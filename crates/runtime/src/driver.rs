@@ -16,7 +16,7 @@ use crate::control::Report;
 use crate::graph::JobGraph;
 use crate::high_availability::HighAvailability;
 use crate::job::{JobHandle, JobOutcome, JobResult, Owner, StatusBoard};
-use crate::job_end::{Dropped, JobEnd, drop_checkpoints};
+use crate::job_end::{Dropped, JobEnd, drop_checkpoints, say_cancelled};
 use crate::patience::StartPatience;
 use crate::plan::JobConfig;
 use crate::recovery::{Failure, Recovery};
@@ -141,6 +141,10 @@ async fn run(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, JobError> {
     job.board.end_job(job.clock.now());
     let result = outcome.map(|outcome| JobResult { outcome, status: job.board.status() });
     let end = JobEnd::of(&result);
+    if end == JobEnd::Cancelled {
+        let undecided = result.as_ref().err().and_then(JobError::undecided);
+        say_cancelled(&job.name, &job.board.status(), job.checkpoints.externalized_retention, undecided);
+    }
     // A finished job has deleted them already: there is nothing that they could be restored for.
     if end != JobEnd::Finished && !job.checkpoints.externalized_retention.keeps(end) {
         drop_checkpoints_of(job, claims.nonce(), end).await;

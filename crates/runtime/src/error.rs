@@ -338,6 +338,14 @@ impl JobError {
             other => other,
         }
     }
+
+    /// The checkpoint about which only the job log will tell whether it is complete.
+    pub(crate) fn undecided(&self) -> Option<CheckpointId> {
+        match self {
+            Self::CancelledUndecided { checkpoint } => Some(*checkpoint),
+            _ => None,
+        }
+    }
 }
 
 /// The error, its causes and what to do in one line, not the fields: `fn main() -> Result<()>` prints `Debug`, and what a user sees
