@@ -13,7 +13,9 @@ use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
 use pollster::block_on;
 
 use crate::pace::{Grants, Pace};
-use crate::support::{assert_counted, count, environment, storage, wait_for_checkpoints, wait_until};
+use crate::support::{
+    NEVER, assert_counted, count, environment, storage, take_checkpoints, wait_for_checkpoints, wait_until,
+};
 
 const NUMBERS: u64 = 6_000;
 const SHORT_LEASE: Duration = Duration::from_millis(100);
@@ -177,6 +179,39 @@ fn but_not_when_whoever_ran_the_job_has_ended_it_and_dropped_its_checkpoints() {
     count(&third, NUMBERS, None, &again, |_| Ok(()));
     assert_eq!(third.execute().unwrap().outcome, JobOutcome::Finished);
     assert_counted(&again, NUMBERS);
+}
+
+#[test]
+fn nor_when_that_comes_between_its_last_look_and_its_claim() {
+    let (storage, faults) = (storage(), Faults::default());
+    let records = CollectedRecords::default();
+    // Without standbys of its own it gives no sign of life but its checkpoints, and there is one.
+    let first = environment("shared", storage.clone());
+    first.enable_checkpointing(NEVER);
+    first.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention::DeleteOnCancellation);
+    count(&first, NUMBERS, Some(Pace::up_to(NUMBERS / 2)), &records, |_| Ok(()));
+    let first = first.execute_async().unwrap();
+    take_checkpoints(&first, 1);
+
+    let (claims, is_claiming) = mpsc::sync_channel::<()>(0);
+    let (may_claim, goes_on) = mpsc::sync_channel::<()>(0);
+    let channels = Mutex::new((claims, goes_on));
+    let until_dropped = move || {
+        let (claims, goes_on) = &*channels.lock().unwrap();
+        let _ = claims.send(());
+        let _ = goes_on.recv();
+    };
+    // A standby creates nothing before its claim.
+    faults.arm(When::next(Operation::CreateIfAbsent), Fault::Delay(Arc::new(until_dropped)));
+    let second = standing_by(Arc::new(FaultyStorage::new(storage, faults)), SHORT_LEASE);
+    count(&second, NUMBERS, None, &records, |_| Ok(()));
+    let second = second.execute_async().unwrap();
+    is_claiming.recv().unwrap();
+    first.cancel();
+    assert!(matches!(first.wait(), Err(JobError::Cancelled)));
+    may_claim.send(()).unwrap();
+    let outcome = second.wait();
+    assert!(matches!(outcome, Err(JobError::Dropped)), "{outcome:?}");
 }
 
 #[test]

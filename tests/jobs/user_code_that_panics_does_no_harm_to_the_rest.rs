@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use highwater::connectors::{CollectedRecords, SequenceReader, SequenceSplit};
 use highwater::prelude::*;
 use highwater::runtime::TaskError;
-use highwater::stream::{BoxedError, SplitAssignment, SplitEnumerator};
+use highwater::stream::{Boundedness, BoxedError, CommitError, SinkContext, SplitAssignment, SplitEnumerator};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::pace::{Pace, Paced};
@@ -244,6 +244,11 @@ impl Source for PanicsAtTheStart {
     type Enumerator = <SequenceSource as Source>::Enumerator;
     type Reader = SequenceReader;
 
+    fn boundedness(&self) -> Boundedness {
+        self.made("its boundedness");
+        Boundedness::ContinuousUnbounded
+    }
+
     fn create_enumerator(&self) -> Result<Self::Enumerator, BoxedError> {
         self.made("the enumerator");
         self.source.create_enumerator()
@@ -262,7 +267,7 @@ impl Source for PanicsAtTheStart {
 
 #[test]
 fn when_a_source_is_made_it_names_the_source_and_ends_the_job_only_at_its_first_start() {
-    for makes in ["the enumerator", "the reader"] {
+    for makes in ["its boundedness", "the enumerator", "the reader"] {
         let env = environment("first", storage());
         let source = PanicsAtTheStart { source: SequenceSource::new(0..10), makes, times: Arc::new(AtomicU64::new(1)) };
         env.from_source(source).uid("numbers").sink_to(CollectSink::<u64>::default());
@@ -288,4 +293,101 @@ fn when_a_source_is_made_it_names_the_source_and_ends_the_job_only_at_its_first_
         let result = env.execute().unwrap();
         assert_eq!((result.status.restarts, records.len()), (3, 1_000), "{makes}");
     }
+}
+
+/// Numbers whose enumerator panics when it is dropped.
+struct Clings(SequenceSource);
+
+struct ClingingEnumerator<E>(E);
+
+impl<E> Drop for ClingingEnumerator<E> {
+    fn drop(&mut self) {
+        panic!("not without my splits");
+    }
+}
+
+impl Source for Clings {
+    type Out = u64;
+    type Split = SequenceSplit;
+    type Enumerator = ClingingEnumerator<<SequenceSource as Source>::Enumerator>;
+    type Reader = SequenceReader;
+
+    fn create_enumerator(&self) -> Result<Self::Enumerator, BoxedError> {
+        Ok(ClingingEnumerator(self.0.create_enumerator()?))
+    }
+
+    fn restore_enumerator(&self, state: &[u8]) -> Result<Self::Enumerator, BoxedError> {
+        Ok(ClingingEnumerator(self.0.restore_enumerator(state)?))
+    }
+
+    fn create_reader(&self, subtask: u32) -> Result<SequenceReader, BoxedError> {
+        self.0.create_reader(subtask)
+    }
+}
+
+impl<E: SplitEnumerator> SplitEnumerator for ClingingEnumerator<E> {
+    type Split = E::Split;
+
+    fn next_split(&mut self, subtask: u32) -> Result<SplitAssignment<E::Split>, BoxedError> {
+        self.0.next_split(subtask)
+    }
+
+    fn add_splits_back(&mut self, splits: Vec<E::Split>) {
+        self.0.add_splits_back(splits);
+    }
+
+    fn snapshot(&self) -> Result<Vec<u8>, BoxedError> {
+        self.0.snapshot()
+    }
+}
+
+#[test]
+fn when_an_enumerator_is_dropped_it_changes_nothing_about_how_the_job_ends() {
+    let clinging = |fails: bool| {
+        let env = environment("clinging", storage());
+        env.set_restart_strategy(RestartStrategy::None);
+        let records = CollectedRecords::default();
+        env.from_source(Clings(SequenceSource::new(0..10)))
+            .uid("numbers")
+            .map(move |number| {
+                assert!(!fails, "as planned");
+                number
+            })
+            .sink_to(CollectSink::new(records.clone()));
+        (env.execute(), records.len())
+    };
+    let (finished, records) = clinging(false);
+    assert_eq!((finished.unwrap().outcome, records), (JobOutcome::Finished, 10));
+    let error = clinging(true).0.unwrap_err();
+    assert!(matches!(error.cause(), JobError::Task { source: TaskError::Panic { .. }, .. }), "{error:?}");
+}
+
+/// A sink that panics when it is asked how long its transactions live.
+struct Timeless(CollectSink<u64>);
+
+impl Sink for Timeless {
+    type In = u64;
+    type Transaction = <CollectSink<u64> as Sink>::Transaction;
+    type Writer = <CollectSink<u64> as Sink>::Writer;
+
+    fn create_writer(&self, cx: &SinkContext) -> Result<Self::Writer, BoxedError> {
+        self.0.create_writer(cx)
+    }
+
+    fn commit(&self, transaction: &Self::Transaction) -> Result<(), CommitError> {
+        self.0.commit(transaction)
+    }
+
+    fn transaction_timeout(&self) -> Option<std::time::Duration> {
+        panic!("who can tell")
+    }
+}
+
+#[test]
+fn when_a_sink_is_asked_for_its_transaction_timeout_it_refuses_the_start_and_names_the_sink() {
+    let env = environment("timeless", storage());
+    env.from_source(SequenceSource::new(0..10)).uid("numbers").sink_to(Timeless(CollectSink::default())).uid("sink");
+    let error = env.execute().unwrap_err();
+    let JobError::Start { operator, source } = &error else { panic!("{error:?}") };
+    assert_eq!((operator.as_str(), source.to_string().as_str()), ("sink", "panicked: who can tell"));
 }

@@ -1,49 +1,41 @@
 //! One attempt: claims the job, starts its subtasks, drives the coordinator, and takes everything down again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use highwater_checkpoint::AttemptFailure;
-use highwater_state_api::{Attempt, MaxParallelism, OperatorUid, SubtaskId};
+use highwater_state_api::{CheckpointId, MaxParallelism, OperatorUid};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::adoption::Survivors;
-use crate::build::{AttemptEnvironment, BuiltSubtask, build_subtasks};
-use crate::control::{Control, Report, Reports};
-use crate::control_lanes::ControlLanes;
 use crate::driver::{Input, Job};
 use crate::fence::Fence;
-use crate::io_pool::{IoPool, PoolExecutor};
-use crate::job::{Owner, RunningSubtask};
-use crate::operator::OperatorContext;
+use crate::io_pool::IoPool;
+use crate::job::Owner;
 use crate::patience::StartPatience;
-use crate::prepare::{Contexts, Prepared};
+use crate::prepare::Prepared;
 use crate::regions::Regions;
 use crate::restore::{Claimant, ClaimedJob, Over, begin_attempt};
+use crate::running_subtasks::{RunningSubtasks, start_subtasks};
 use crate::shell::{Shell, StorageWork};
-use crate::start::{self, Adoption, Claims, Started, StartedAttempt, Starter};
-use crate::subtask::{Step, Subtask};
-use crate::threads::{self, Parker};
+use crate::start::{self, Adoption, CANCEL_DEADLINE, Claims, Started, StartedAttempt, Starter};
+use crate::threads;
 use crate::{JobError, TaskError, failpoint};
 
-/// Records that a subtask works on before it looks up.
-const STEP_RECORDS_MAX: usize = 1024;
-/// Bound of each channel in estimated bytes.
-const CHANNEL_BYTES_MAX: usize = 512 * 1024;
 /// Reports and answers that may wait for the coordinator. Whoever has more waits.
 const INPUTS_MAX: usize = 1024;
 /// How long subtasks have to stop. User code that blocks cannot be stopped: then the job ends without its threads.
-const STOP_DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
 /// How an attempt ended.
 pub(crate) enum AttemptEnd {
     Finished,
     AlreadyFinished,
     Cancelled,
+    /// Cancelled while the storage hung, so that only the job log will tell whether this checkpoint is complete.
+    CancelledUndecided(CheckpointId),
     /// The task's name and what went wrong.
     TaskFailed(String, TaskError),
     CoordinatorFailed(AttemptFailure),
@@ -214,7 +206,7 @@ impl RunningAttempt {
         self.shell.shut_down();
         let fence = self.fence.clone();
         // What could not be stopped has been said.
-        let _ = self.take_down(true, false).await;
+        let _ = self.take_down(true, false, owner).await;
         let foreign = foreign_claim(fence.clone(), owner).await;
         fence.expect_nobody();
         foreign.map_or(Ok(()), |sequence| Err(AttemptEnd::CoordinatorFailed(AttemptFailure::Fenced { sequence })))
@@ -225,14 +217,23 @@ impl RunningAttempt {
         let fence = self.fence.clone();
         let is_failure = matches!(end, AttemptEnd::TaskFailed(..) | AttemptEnd::CoordinatorFailed(_));
         let is_finished = matches!(end, AttemptEnd::Finished);
-        let ended = self.take_down(is_failure, is_finished).await.map(|()| end);
+        let ended = self.take_down(is_failure, is_finished, owner).await.map(|undecided| match (end, undecided) {
+            (AttemptEnd::Cancelled, Some(checkpoint)) => AttemptEnd::CancelledUndecided(checkpoint),
+            (end, _) => end,
+        });
         let ended = if is_failure || ended.is_err() { unless_fenced(fence.clone(), ended, owner).await } else { ended };
         // Whatever could not be stopped is of no attempt that is still to come.
         fence.expect_nobody();
         ended
     }
 
-    async fn take_down(mut self, is_failure: bool, is_finished: bool) -> Result<(), JobError> {
+    /// Returns the checkpoint whose record is being appended to the job log by a storage that has not answered in time.
+    async fn take_down(
+        mut self,
+        is_failure: bool,
+        is_finished: bool,
+        owner: &mut Owner,
+    ) -> Result<Option<CheckpointId>, JobError> {
         let job = self.job.clone();
         // What was not written yet is needed by nobody any more.
         self.pool.over.end();
@@ -243,204 +244,52 @@ impl RunningAttempt {
             // What made the attempt fail is what its owner has to know, and the next attempt fences whatever is stuck.
             tracing::error!(target: "highwater::job", job = %job.name, %stuck, "left behind");
         }
+        let undecided = self.shell.undecided();
         // Nobody waits for answers any more, so that whatever still has one to give can be done.
         drop(self.shell);
         // What is still being written or deleted belongs to this attempt and is to be over when the next one begins. If the
         // storage hangs, the claim of the next one makes it harmless.
-        if tokio::time::timeout(STOP_DEADLINE, self.pool.idle()).await.is_err() {
+        if in_time(self.pool.idle(), owner).await.is_none() {
             tracing::warn!(target: "highwater::job", job = %job.name, "the storage has not answered before the attempt ended");
-        } else if is_finished {
+            return Ok(undecided);
+        }
+        if is_finished {
             // Another start would delete the checkpoints, which nobody needs any more, and what answers that were on their way
             // when the job finished have left of others; and there will be none.
-            tidy_up(&job, self.claims.nonce()).await;
+            tidy_up(&job, self.claims.nonce(), owner).await;
         }
-        Ok(())
+        Ok(None)
+    }
+}
+
+/// Waits for the storage at the end of an attempt, for an owner who cancels not as long as otherwise. `None` when it has not
+/// answered by then: it is not waited for any more.
+async fn in_time<T>(answer: impl Future<Output = T>, owner: &mut Owner) -> Option<T> {
+    let cancelled = async {
+        owner.cancel().await;
+        tokio::time::sleep(CANCEL_DEADLINE).await;
+    };
+    tokio::select! {
+        biased;
+        answered = answer => Some(answered),
+        () = cancelled => None,
+        () = tokio::time::sleep(STOP_DEADLINE) => None,
     }
 }
 
 /// Deletes what a finished job has left. A storage that hangs does not keep the owner from hearing that the job has finished.
-async fn tidy_up(job: &Arc<Job>, nonce: u64) {
+async fn tidy_up(job: &Arc<Job>, nonce: u64, owner: &mut Owner) {
     let (shared, runtime) = (job.clone(), Handle::current());
     let work = Handle::current().spawn_blocking(move || {
         let storage = shared.patient_storage(StartPatience::default());
         let claimant = Claimant { nonce, over: Over::Own };
         runtime.block_on(begin_attempt(&storage, &shared.name, &[], shared.restore_options(), claimant)).map(|_| ())
     });
-    let tidied = match tokio::time::timeout(STOP_DEADLINE, work).await {
-        Ok(tidied) => threads::joined(tidied),
-        Err(_) => Err(JobError::Threads("the storage has not answered".to_owned())),
+    let tidied = match in_time(work, owner).await {
+        Some(tidied) => threads::joined(tidied),
+        None => Err(JobError::Threads("the storage has not answered".to_owned())),
     };
     if let Err(error) = tidied {
         tracing::warn!(target: "highwater::job", job = %job.name, ?error, "the storage could not be tidied up");
-    }
-}
-
-/// The subtasks of an attempt, each on its thread.
-struct RunningSubtasks {
-    lanes: ControlLanes,
-    threads: Vec<(SubtaskId, JoinHandle<()>)>,
-}
-
-fn start_subtasks(
-    job: &Job,
-    claimed: &ClaimedJob,
-    left_out: &BTreeSet<u32>,
-    mut contexts: Contexts,
-    pool: &IoPool,
-) -> Result<(RunningSubtasks, Vec<RunningSubtask>), JobError> {
-    let inputs = pool.inputs();
-    let parkers: BTreeMap<SubtaskId, Arc<Parker>> = contexts.keys().map(|id| (*id, Arc::default())).collect();
-    let environment = AttemptEnvironment {
-        job: job.name.clone(),
-        attempt: claimed.start.attempt,
-        restored: claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint),
-        mode: job.checkpoints.mode,
-        checkpoints_after_tasks_finish: job.checkpoints.after_tasks_finish,
-        finished: left_out,
-        max_parallelism: &claimed.max_parallelism,
-        channel_bytes_max: CHANNEL_BYTES_MAX,
-        executor: Arc::new(PoolExecutor {
-            pool: pool.clone(),
-            storage: job.storage.clone(),
-            clock: job.clock.clone(),
-            timeout: job.checkpoints.timeout,
-        }),
-        waker: &|id| parkers[&id].waker(),
-        reports: &|_| Box::new(ReportSender(inputs.clone())),
-    };
-    let built = build_subtasks(&job.graph, &environment)?;
-    let mut running = RunningSubtasks { lanes: ControlLanes::new(claimed.start.attempt), threads: Vec::new() };
-    let mut board = Vec::with_capacity(built.len());
-    for BuiltSubtask { subtask, control, metrics } in built {
-        let id = subtask.id();
-        let head = &job.graph.tasks[id.task as usize].operators[0];
-        let (operator, is_source) = (head.uid.clone(), head.source.is_some());
-        board.push(RunningSubtask { task: id.task, operator, subtask: id.subtask, is_source, metrics, covered: 0 });
-        running.lanes.insert(id, control);
-        let task = SubtaskThread {
-            subtask: subtask
-                .with_alignment_timeout(job.checkpoints.timeout)
-                .with_paused_source(job.checkpoints.pauses_sources()),
-            contexts: contexts.remove(&id).unwrap_or_default(),
-            parker: parkers[&id].clone(),
-            reports: ReportSender(inputs.clone()),
-            clock: job.clock.clone(),
-            name: job.graph.task_name(id.task as usize),
-        };
-        match threads::spawn(format!("{}-{id}", job.name), move || task.run()) {
-            Ok(thread) => running.threads.push((id, thread)),
-            Err(error) => return Err(JobError::Threads(error.to_string())),
-        }
-    }
-    Ok((running, board))
-}
-
-impl RunningSubtasks {
-    fn cancel(&self) {
-        self.lanes.tell_all(&Control::Cancel);
-    }
-
-    /// Tells the subtasks of these tasks to stop. Which these are.
-    fn cancel_tasks(&self, tasks: &BTreeSet<u32>) -> Vec<SubtaskId> {
-        let subtasks = self.threads.iter().map(|(subtask, _)| *subtask).filter(|subtask| tasks.contains(&subtask.task));
-        let subtasks: Vec<SubtaskId> = subtasks.collect();
-        subtasks.iter().for_each(|subtask| self.lanes.tell_if_there(*subtask, Control::Cancel));
-        subtasks
-    }
-
-    /// Waits for the threads of these tasks, which have said that they are done.
-    fn join(&mut self, tasks: &BTreeSet<u32>) {
-        for (_, thread) in self.threads.extract_if(.., |(subtask, _)| tasks.contains(&subtask.task)) {
-            // A panic in it was reported as the failure of its task.
-            let _ = thread.join();
-        }
-    }
-
-    /// Which of these tasks have not stopped, for people.
-    fn stuck(&self, job: &Job, tasks: &BTreeSet<u32>) -> String {
-        let threads = self.threads.iter().filter(|(subtask, _)| tasks.contains(&subtask.task));
-        let stuck = threads.filter(|(_, thread)| !thread.is_finished());
-        let names: Vec<String> =
-            stuck.map(|(id, _)| format!("{} ({})", job.graph.task_name(id.task as usize), id.subtask)).collect();
-        let seconds = STOP_DEADLINE.as_secs();
-        format!("these tasks did not stop within {seconds} s, their code blocks: {}", names.join(", "))
-    }
-
-    /// Goes on as the subtasks of the next attempt, with those of these tasks that were started for it.
-    fn take_in(&mut self, attempt: Attempt, tasks: &BTreeSet<u32>, mut started: Self) {
-        let theirs = std::mem::replace(&mut started.lanes, ControlLanes::new(attempt));
-        self.lanes.take_in(tasks, theirs);
-        self.threads.append(&mut started.threads);
-    }
-
-    /// Tells every subtask to stop and waits for the threads. Says which have not stopped, if any.
-    async fn stop(&mut self, job: &Job, shell: &mut Shell) -> Option<String> {
-        self.cancel();
-        let expected: Vec<SubtaskId> = self.threads.iter().map(|(subtask, _)| *subtask).collect();
-        let all = expected.iter().map(|subtask| subtask.task).collect();
-        if tokio::time::timeout(STOP_DEADLINE, shell.all_gone(&expected)).await.is_err() {
-            return Some(self.stuck(job, &all));
-        }
-        self.join(&all);
-        None
-    }
-}
-
-impl Drop for RunningSubtasks {
-    /// Whatever ends the attempt, no subtask runs on without it.
-    fn drop(&mut self) {
-        self.cancel();
-    }
-}
-
-struct ReportSender(mpsc::Sender<Input>);
-
-impl Reports for ReportSender {
-    fn report(&self, report: Report) {
-        // The coordinator is gone when its attempt is over; then nobody waits for the report.
-        let _ = self.0.blocking_send(Input::Report(report));
-    }
-}
-
-/// What the thread of a subtask owns.
-struct SubtaskThread {
-    subtask: Subtask,
-    contexts: BTreeMap<OperatorUid, OperatorContext>,
-    parker: Arc<Parker>,
-    reports: ReportSender,
-    clock: Arc<dyn crate::clock::Clock>,
-    name: String,
-}
-
-impl SubtaskThread {
-    fn run(mut self) {
-        let id = self.subtask.id();
-        // After a panic, nothing of the subtask is looked at again but who was at work.
-        let result = catch_unwind(AssertUnwindSafe(|| self.steps()));
-        let error = match result {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => error,
-            Err(panic) => {
-                let (during, message) = (self.subtask.operator_call().map(Box::new), threads::message_of(panic));
-                TaskError::Panic { task: self.name, during, message }
-            }
-        };
-        self.reports.report(Report::Failed(id, error));
-    }
-
-    fn steps(&mut self) -> Result<(), TaskError> {
-        let contexts = &mut self.contexts;
-        let context = |uid: &OperatorUid| contexts.remove(uid).expect("every operator of the graph has a context");
-        self.subtask.open(context)?;
-        loop {
-            match self.subtask.step(self.clock.monotonic(), STEP_RECORDS_MAX)? {
-                Step::Progress => {}
-                Step::Waits(until) => {
-                    let timeout = until.map(|until| until.saturating_sub(self.clock.monotonic()));
-                    self.parker.park(timeout);
-                }
-                Step::Stopped => return Ok(()),
-            }
-        }
     }
 }

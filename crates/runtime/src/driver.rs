@@ -15,8 +15,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::control::Report;
 use crate::graph::JobGraph;
 use crate::high_availability::HighAvailability;
-use crate::job::{JobHandle, JobOutcome, JobResult, Owner, StatusBoard, locked};
-use crate::job_end::{Dropped, JobEnd, drop_checkpoints};
+use crate::job::{JobHandle, JobOutcome, JobResult, Owner, StatusBoard};
+use crate::job_end::{Dropped, JobEnd, drop_checkpoints, say_cancelled};
 use crate::patience::StartPatience;
 use crate::plan::JobConfig;
 use crate::recovery::{Failure, Recovery};
@@ -136,10 +136,15 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
 
 /// Runs a job to its end, and does with its checkpoints what is to be done then.
 async fn run(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, JobError> {
-    let claims = Arc::new(Claims::new());
-    let result = run_attempts(job, owner, &claims).await;
-    locked(&job.board.checkpoint_stats()).end_job(job.clock.now());
+    let claims = Arc::new(Claims::new(job.high_availability.lease));
+    let outcome = run_attempts(job, owner, &claims).await;
+    job.board.end_job(job.clock.now());
+    let result = outcome.map(|outcome| JobResult { outcome, status: job.board.status() });
     let end = JobEnd::of(&result);
+    if end == JobEnd::Cancelled {
+        let undecided = result.as_ref().err().and_then(JobError::undecided);
+        say_cancelled(&job.name, &job.board.status(), job.checkpoints.externalized_retention, undecided);
+    }
     // A finished job has deleted them already: there is nothing that they could be restored for.
     if end != JobEnd::Finished && !job.checkpoints.externalized_retention.keeps(end) {
         drop_checkpoints_of(job, claims.nonce(), end).await;
@@ -182,15 +187,15 @@ async fn drop_checkpoints_of(job: &Arc<Job>, nonce: u64, end: JobEnd) {
 }
 
 /// Runs attempts until one finishes the job or there is to be no other.
-async fn run_attempts(job: &Arc<Job>, owner: &mut Owner, claims: &Arc<Claims>) -> Result<JobResult, JobError> {
+async fn run_attempts(job: &Arc<Job>, owner: &mut Owner, claims: &Arc<Claims>) -> Result<JobOutcome, JobError> {
     let mut recovery = Recovery::new(job.restart);
-    let finished = |outcome| Ok(JobResult { outcome, status: job.board.status() });
     let mut end = run_attempt(job, owner, claims).await;
     loop {
         let (failure, survivors) = match end {
-            Ok(AttemptEnd::Finished) => return finished(JobOutcome::Finished),
-            Ok(AttemptEnd::AlreadyFinished) => return finished(JobOutcome::AlreadyFinished),
+            Ok(AttemptEnd::Finished) => return Ok(JobOutcome::Finished),
+            Ok(AttemptEnd::AlreadyFinished) => return Ok(JobOutcome::AlreadyFinished),
             Ok(AttemptEnd::Cancelled) => return Err(JobError::Cancelled),
+            Ok(AttemptEnd::CancelledUndecided(checkpoint)) => return Err(JobError::CancelledUndecided { checkpoint }),
             Ok(AttemptEnd::TaskFailed(task, source)) => (Failure::Task { task, source }, None),
             Ok(AttemptEnd::RegionFailed(task, source, survivors)) => (Failure::Task { task, source }, Some(survivors)),
             Ok(AttemptEnd::CoordinatorFailed(failure)) => (Failure::Coordinator(failure), None),

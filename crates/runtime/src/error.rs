@@ -226,11 +226,20 @@ pub enum JobError {
     /// What is in the job log cannot be.
     #[error("the job log is damaged")]
     Log(#[source] BoxedError),
-    /// A sink, a source or a hook refused to start.
+    /// A sink or a source refused to start.
     #[error("operator {operator:?} cannot start")]
     Start {
         /// The operator's uid.
         operator: String,
+        /// The cause.
+        #[source]
+        source: BoxedError,
+    },
+    /// A hook of the application could not be restored or reset.
+    #[error("hook {hook:?} cannot start")]
+    HookStart {
+        /// The identifier of the hook.
+        hook: String,
         /// The cause.
         #[source]
         source: BoxedError,
@@ -306,6 +315,16 @@ pub enum JobError {
     /// The job was cancelled.
     #[error("the job was cancelled")]
     Cancelled,
+    /// The job was cancelled while the record that makes a checkpoint complete was being appended to the job log, and the storage
+    /// has not answered since. Nothing is lost: the next start reads the log, which has the record or never will.
+    #[error(
+        "the job was cancelled while the storage did not answer: whether checkpoint {checkpoint} is complete is decided by the \
+         job log when the job is started again, which goes on from it or from the one before"
+    )]
+    CancelledUndecided {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+    },
     /// A thread of the job could not be started or was lost.
     #[error("the job's threads failed: {0}")]
     Threads(String),
@@ -317,6 +336,14 @@ impl JobError {
         match self {
             Self::NotRestarted { source, .. } => source.cause(),
             other => other,
+        }
+    }
+
+    /// The checkpoint about which only the job log will tell whether it is complete.
+    pub(crate) fn undecided(&self) -> Option<CheckpointId> {
+        match self {
+            Self::CancelledUndecided { checkpoint } => Some(*checkpoint),
+            _ => None,
         }
     }
 }

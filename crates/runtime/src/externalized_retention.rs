@@ -73,7 +73,7 @@ impl JobEnd {
     pub(crate) fn of(result: &Result<JobResult, JobError>) -> Self {
         let Err(error) = result else { return Self::Finished };
         match error.cause() {
-            JobError::Cancelled => Self::Cancelled,
+            JobError::Cancelled | JobError::CancelledUndecided { .. } => Self::Cancelled,
             // Another process has the job, or may take it over at any moment.
             JobError::Coordinator(AttemptFailure::Fenced { .. } | AttemptFailure::LeaseExpired { .. }) => {
                 Self::Suspended
@@ -88,6 +88,7 @@ impl JobEnd {
 #[cfg(test)]
 mod tests {
     use highwater_checkpoint::RestartStrategy;
+    use highwater_state_api::CheckpointId;
 
     use super::*;
     use crate::TaskError;
@@ -119,11 +120,12 @@ mod tests {
             source: Box::new(JobError::Coordinator(expired)),
         };
         let refused = JobError::Invalid("it has no source".to_owned());
-        let ends = [JobError::Cancelled, task(), not_restarted, fenced, cut_off, refused];
+        let undecided = JobError::CancelledUndecided { checkpoint: CheckpointId(7) };
+        let ends = [JobError::Cancelled, undecided, task(), not_restarted, fenced, cut_off, refused];
         use JobEnd::*;
         assert_eq!(
             ends.map(|error| JobEnd::of(&Err(error))),
-            [Cancelled, Failed, Failed, Suspended, Suspended, Suspended]
+            [Cancelled, Cancelled, Failed, Failed, Suspended, Suspended, Suspended]
         );
     }
 

@@ -1,6 +1,8 @@
 //! The job graph: tasks, each a chain of operators with a parallelism, and the edges between them.
 
+use std::any::type_name;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +18,7 @@ use crate::operator::Operator;
 use crate::operators::connector_list;
 use crate::output::Output;
 use crate::read_share::RestoredSplits;
+use crate::threads::message_of;
 
 /// Makes an operator for one subtask; called once for each subtask in every attempt.
 pub type OperatorFactory = Arc<dyn Fn(u32) -> Result<Box<dyn Operator>, BoxedError> + Send + Sync>;
@@ -176,7 +179,30 @@ pub trait AnyEnumerator: Send {
 /// A source as [`AnySource`].
 pub struct ErasedSource<S>(pub Arc<S>);
 
-struct ErasedEnumerator<E>(E);
+/// An enumerator until it is dropped.
+struct ErasedEnumerator<E>(Option<E>);
+
+impl<E> ErasedEnumerator<E> {
+    fn get(&self) -> &E {
+        self.0.as_ref().expect("it is taken when this is dropped, and not before")
+    }
+
+    fn get_mut(&mut self) -> &mut E {
+        self.0.as_mut().expect("it is taken when this is dropped, and not before")
+    }
+}
+
+impl<E> Drop for ErasedEnumerator<E> {
+    /// Nobody needs it any more: the task has finished, or the attempt is over for a reason of its own, which a panic here must
+    /// not take the place of.
+    fn drop(&mut self) {
+        let enumerator = self.0.take();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(enumerator))) {
+            let (enumerator, panic) = (type_name::<E>(), message_of(panic));
+            tracing::warn!(target: "highwater::job", enumerator, panic, "a split enumerator panicked when it was dropped");
+        }
+    }
+}
 
 impl<S: Source> AnySource for ErasedSource<S> {
     fn boundedness(&self) -> Boundedness {
@@ -184,7 +210,7 @@ impl<S: Source> AnySource for ErasedSource<S> {
     }
 
     fn create_enumerator(&self) -> Result<Box<dyn AnyEnumerator>, BoxedError> {
-        Ok(Box::new(ErasedEnumerator(self.0.create_enumerator()?)))
+        Ok(Box::new(ErasedEnumerator(Some(self.0.create_enumerator()?))))
     }
 
     fn restore_enumerator(&self, restored: &RestoredSplits) -> Result<Box<dyn AnyEnumerator>, BoxedError> {
@@ -197,7 +223,7 @@ impl<S: Source> AnySource for ErasedSource<S> {
         let splits: Result<Vec<S::Split>, _> =
             restored.splits.iter().map(|split| serializer.deserialize(split)).collect();
         enumerator.add_splits_back(splits?);
-        Ok(Box::new(ErasedEnumerator(enumerator)))
+        Ok(Box::new(ErasedEnumerator(Some(enumerator))))
     }
 }
 
@@ -207,7 +233,7 @@ where
     E::Split: State,
 {
     fn next_split(&mut self, subtask: u32) -> Result<Option<Bytes>, BoxedError> {
-        match self.0.next_split(subtask)? {
+        match self.get_mut().next_split(subtask)? {
             SplitAssignment::NoMoreSplits => Ok(None),
             SplitAssignment::Split(split) => {
                 let mut bytes = Vec::new();
@@ -218,11 +244,11 @@ where
     }
 
     fn snapshot(&self) -> Result<Vec<u8>, BoxedError> {
-        self.0.snapshot()
+        self.get().snapshot()
     }
 
     fn is_processing_backlog(&self) -> bool {
-        self.0.is_processing_backlog()
+        self.get().is_processing_backlog()
     }
 }
 
@@ -242,5 +268,25 @@ impl<S: Sink> AnySink for S {
 
     fn transaction_timeout(&self) -> Option<Duration> {
         Sink::transaction_timeout(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log_test::log_of;
+
+    struct Panics;
+
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("not without my splits");
+        }
+    }
+
+    #[test]
+    fn an_enumerator_that_panics_when_it_is_dropped_is_told_of_and_no_more() {
+        let log = log_of(|| drop(ErasedEnumerator(Some(Panics))));
+        assert!(log.contains("WARN") && log.contains("Panics") && log.contains("not without my splits"), "{log}");
     }
 }

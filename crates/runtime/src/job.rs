@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use highwater_checkpoint::{CheckpointStatsSnapshot, CheckpointStatsTracker, PoisonRecord};
+use highwater_checkpoint::{CheckpointStatsCounts, CheckpointStatsSnapshot, CheckpointStatsTracker, Now, PoisonRecord};
 use highwater_state_api::{Attempt, CheckpointId, OperatorUid};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -71,6 +71,11 @@ impl JobHandle {
 
     /// Asks the job to stop where it is. It goes on from its last checkpoint when it is started again, unless
     /// [`crate::ExternalizedCheckpointRetention`] says that a cancelled job keeps none.
+    ///
+    /// It ends with [`JobError::Cancelled`] as soon as its tasks have stopped and the storage has answered. For a storage that
+    /// hangs it waits two seconds; if the record of a checkpoint was being appended to the job log then, it ends with
+    /// [`JobError::CancelledUndecided`]. For code of its tasks that blocks it waits 30 seconds, and ends with
+    /// [`JobError::Threads`]. Where its checkpoints are to be deleted it waits up to 30 seconds more for that.
     pub fn cancel(&self) {
         self.cancelled.send_replace(true);
     }
@@ -168,7 +173,8 @@ pub struct JobStatus {
     pub checkpoints_completed: u64,
     /// The last complete checkpoint.
     pub last_checkpoint: Option<CheckpointId>,
-    /// How many checkpoints failed in this process.
+    /// How many checkpoints failed in this process. As in [`CheckpointStatsSnapshot::counts`], which are the same numbers, those
+    /// count too that were pending when their attempt or the job ended, though the job log may say that one is complete.
     pub checkpoints_failed: u64,
     /// Records read from sources by this process, those read again after a restart included.
     pub records_read: u64,
@@ -237,6 +243,16 @@ impl StatusBoard {
         self.checkpoint_stats.clone()
     }
 
+    /// The job has ended in this process.
+    pub(crate) fn end_job(&self, now: Now) {
+        let counts = {
+            let mut stats = locked(&self.checkpoint_stats);
+            stats.end_job(now);
+            stats.snapshot().counts
+        };
+        self.lock().count_checkpoints(counts);
+    }
+
     fn checkpoint_stats_snapshot(&self) -> CheckpointStatsSnapshot {
         locked(&self.checkpoint_stats).snapshot()
     }
@@ -262,6 +278,11 @@ impl Board {
     /// The newest complete checkpoint that this process knows of: its own, or the one that it went on from.
     pub(crate) fn newest_checkpoint(&self) -> Option<CheckpointId> {
         self.status.last_checkpoint.max(self.status.restored_from)
+    }
+
+    /// An attempt begins or the job has ended, so that it is known what counts of what was still pending.
+    pub(crate) fn count_checkpoints(&mut self, counts: CheckpointStatsCounts) {
+        (self.status.checkpoints_completed, self.status.checkpoints_failed) = (counts.completed, counts.failed);
     }
 
     /// A checkpoint of the running attempt is complete.

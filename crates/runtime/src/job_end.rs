@@ -7,6 +7,8 @@ use highwater_checkpoint::{AttemptStart, LogRecord, LogView, orphaned_checkpoint
 use highwater_state_api::{Attempt, CheckpointId, CheckpointStorage, JobName, StorageError};
 
 use crate::JobError;
+use crate::externalized_retention::ExternalizedCheckpointRetention;
+use crate::job::JobStatus;
 use crate::restore::{append, read_log};
 
 /// How a job has ended, as far as its checkpoints are concerned.
@@ -85,6 +87,25 @@ async fn delete_folders(storage: &dyn CheckpointStorage, job: &JobName, attempt:
         }
     }
     result
+}
+
+/// Tells people that a job was cancelled and what becomes of its checkpoints, before anything does.
+pub(crate) fn say_cancelled(
+    job: &JobName,
+    status: &JobStatus,
+    policy: ExternalizedCheckpointRetention,
+    undecided: Option<CheckpointId>,
+) {
+    let fate = match status.attempt {
+        None => "cancelled before it had begun: what there is of it stays as it is",
+        Some(_) if policy.keeps(JobEnd::Cancelled) => {
+            "cancelled: its checkpoints stay, and the next start goes on from the newest complete one"
+        }
+        Some(_) => "cancelled: its checkpoints are deleted",
+    };
+    let newest = status.last_checkpoint.max(status.restored_from).map(|checkpoint| checkpoint.0);
+    let undecided = undecided.map(|checkpoint| checkpoint.0);
+    tracing::info!(target: "highwater::job", %job, newest, undecided, %policy, "{fate}");
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use pollster::block_on;
 
 use super::*;
 use crate::fence::Fence;
+use crate::log_test::log_of;
 use crate::restore::{Begun, Claimant, ClaimedJob, Over, RestoreOptions, begin_attempt, remove_left_overs};
 
 /// In the claims of the process whose job ends.
@@ -170,4 +171,24 @@ fn an_append_that_the_attempt_has_given_up_cannot_land_behind_the_record() {
     let metadata = StateHandle::Inline(Bytes::new());
     let late = LogRecord::Completed { attempt, checkpoint: CheckpointId(3), metadata };
     assert!(!block_on(append(&storage, &job(), 4, &late)).unwrap());
+}
+
+#[test]
+fn people_are_told_in_one_line_what_becomes_of_the_checkpoints_of_a_cancelled_job() {
+    use ExternalizedCheckpointRetention::*;
+    let line = |attempt: Option<u64>, policy, undecided| {
+        let status =
+            JobStatus { attempt: attempt.map(Attempt), restored_from: Some(CheckpointId(3)), ..JobStatus::default() };
+        let log = log_of(|| say_cancelled(&JobName::new("sums").unwrap(), &status, policy, undecided));
+        assert_eq!((log.lines().count(), log.contains("INFO highwater::job: cancelled")), (1, true), "{log}");
+        log
+    };
+    let stays = line(Some(2), RetainOnCancellation, None);
+    assert!(stays.contains("goes on from the newest complete one job=sums newest=3 policy=RETAIN_"), "{stays}");
+    let undecided = line(Some(2), RetainOnCancellation, Some(CheckpointId(4)));
+    assert!(undecided.contains("newest=3 undecided=4"), "{undecided}");
+    let deleted = line(Some(2), DeleteOnCancellation, None);
+    assert!(deleted.contains("its checkpoints are deleted job=sums"), "{deleted}");
+    let untouched = line(None, DeleteOnCancellation, None);
+    assert!(untouched.contains("before it had begun: what there is of it stays as it is"), "{untouched}");
 }

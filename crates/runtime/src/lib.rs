@@ -38,6 +38,8 @@ mod io_pool;
 mod job;
 mod job_end;
 mod lease_keeper;
+#[cfg(test)]
+mod log_test;
 mod master;
 mod master_hooks;
 mod metrics;
@@ -55,6 +57,7 @@ mod regions;
 mod restart_choice;
 pub mod restore;
 mod retrying_storage;
+mod running_subtasks;
 mod runtime_mode;
 mod shell;
 mod snapshot;

@@ -71,6 +71,8 @@ pub struct Master {
     stats: Option<SharedStats>,
     /// Subtasks have been told that all of them run.
     all_running: bool,
+    /// The newest checkpoint that people have been told to be complete.
+    latest_complete: Option<CheckpointId>,
     /// What is restarted together; `None`: everything.
     regions: Option<Regions>,
     /// The tasks that are to be restarted.
@@ -97,6 +99,7 @@ impl Master {
             is_processing_backlog: false,
             stats: None,
             all_running: false,
+            latest_complete: None,
             regions: None,
             failed: BTreeSet::new(),
             adopted: BTreeSet::new(),
@@ -205,7 +208,11 @@ impl Master {
                 }
             }
             Action::NotifyComplete { checkpoint } => {
-                tracing::info!(target: "highwater::checkpoint", %checkpoint, "complete");
+                // The last one is said again and again, until everybody has done what it allows.
+                if self.latest_complete < Some(checkpoint) {
+                    tracing::info!(target: "highwater::checkpoint", %checkpoint, "complete");
+                    self.latest_complete = Some(checkpoint);
+                }
                 orders.push(Order::Completed(checkpoint));
                 self.tell_all(&Control::Complete(checkpoint), orders);
                 self.open_gate(checkpoint, orders);

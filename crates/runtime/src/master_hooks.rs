@@ -184,7 +184,7 @@ impl Registered {
 
     /// The checkpoint may be whole and fit the job: another attempt may succeed.
     fn cannot_start(&self, source: BoxedError) -> JobError {
-        JobError::Start { operator: format!("hook {}", self.identifier), source }
+        JobError::HookStart { hook: self.identifier.clone(), source }
     }
 }
 

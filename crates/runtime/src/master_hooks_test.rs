@@ -141,7 +141,7 @@ fn a_hook_that_cannot_be_restored_fails_the_attempt_and_is_named() {
     let log = Log::default();
     let hooks = hooks([Noting { fails: true, ..Noting::new("session", &log) }]);
     let error = hooks.restore(CheckpointId(3), &[]).unwrap_err();
-    assert_eq!(format!("{error:?}"), "operator \"hook session\" cannot start: no session");
+    assert_eq!(format!("{error:?}"), "hook \"session\" cannot start: no session");
 }
 
 /// Is at work until it is told to go on.

@@ -3,11 +3,15 @@
 
 use std::sync::{Arc, Mutex};
 
+use highwater_checkpoint::{
+    Acknowledgement, CheckpointMetrics, CheckpointStatsStatus, CheckpointStatsTracker, OperatorSnapshot,
+    SubtaskSnapshot,
+};
 use highwater_checkpoint::{AttemptStart, CheckpointFailureReason, CoordinatorConfig, OperatorPlan, TaskPlan};
-use highwater_checkpoint::{CheckpointStatsStatus, CheckpointStatsTracker};
-use highwater_state_api::{Attempt, JobName, MaxParallelism};
+use highwater_state_api::{Attempt, JobName, MaxParallelism, StateHandle};
 
 use super::*;
+use crate::log_test::log_of;
 
 const READER: SubtaskId = SubtaskId { task: 0, subtask: 0 };
 
@@ -193,4 +197,33 @@ fn while_an_enumerator_says_that_there_is_a_backlog_the_interval_for_it_applies(
     assert!(told(&fixture.at(50_999)).is_empty());
     let trigger = Control::Trigger { checkpoint: CheckpointId(1), triggered_at_ms: 51_000 };
     assert_eq!(told(&fixture.at(51_000)), [&trigger]);
+}
+
+#[test]
+fn people_are_told_once_that_the_last_checkpoint_is_complete_and_subtasks_until_they_have_settled_it() {
+    let mut fixture = Fixture::new();
+    fixture.report(Report::Running(READER));
+    fixture.report(Report::Ended(READER));
+    let checkpoint = CheckpointId(1);
+    let metadata = StateHandle::Inline(Bytes::new());
+    fixture.report(Report::Acknowledged(Acknowledgement {
+        job: JobName::new("job").unwrap(),
+        attempt: Attempt(5),
+        checkpoint,
+        subtask: READER,
+        snapshot: SubtaskSnapshot {
+            operators: vec![(OperatorUid::new("numbers").unwrap(), OperatorSnapshot::default())],
+        },
+        metrics: CheckpointMetrics::default(),
+    }));
+    fixture.master.on_event(fixture.now(), Event::MetadataWritten { checkpoint, metadata });
+    let mut complete = Vec::new();
+    let log = log_of(|| {
+        complete.extend(fixture.master.on_event(fixture.now(), Event::LogAppended { sequence: 6 }));
+        for second in 1..=3 {
+            complete.extend(fixture.at(second * 1_000));
+        }
+    });
+    assert_eq!(told(&complete), [&Control::Complete(checkpoint); 4]);
+    assert_eq!(log.matches("complete checkpoint=1").count(), 1, "{log}");
 }

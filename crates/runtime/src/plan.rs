@@ -18,6 +18,7 @@ use crate::graph::{
     TaskNode,
 };
 use crate::high_availability::HighAvailabilitySettings;
+use crate::master::caught;
 use crate::master_hooks::MasterHooks;
 use crate::operator::Operator;
 use crate::operators::{KeyedProcessOperator, SinkOperator, SortedKeysOperator, SourceOperator};
@@ -305,10 +306,17 @@ impl Plan {
 
     /// Whether the job is run as a stream or as a batch.
     fn execution(&self) -> Result<Execution, JobError> {
-        let is_unbounded =
-            |node: &&Node| node.kind.source.as_ref().is_some_and(|source| source.boundedness() != Boundedness::Bounded);
-        let unbounded = self.nodes.iter().find(is_unbounded);
-        runtime_mode::choose(&self.config, unbounded.map(|node| node.uid.as_deref().unwrap_or(node.kind.name)))
+        let mut unbounded = None;
+        for node in &self.nodes {
+            let Some(source) = &node.kind.source else { continue };
+            let name = node.uid.as_deref().unwrap_or(node.kind.name);
+            let boundedness = caught(|| Ok(source.boundedness()))
+                .map_err(|source| JobError::Start { operator: name.to_owned(), source })?;
+            if boundedness != Boundedness::Bounded {
+                unbounded.get_or_insert(name);
+            }
+        }
+        runtime_mode::choose(&self.config, unbounded)
     }
 
     /// Whether the job is run in batch mode, also of one that cannot be built yet.

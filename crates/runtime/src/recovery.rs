@@ -81,7 +81,7 @@ impl Recovery {
             }
             Failure::Start(error @ JobError::Storage(_)) => (error, true),
             // What worked once in this process may work again; what never has is a mistake.
-            Failure::Start(error @ JobError::Start { .. }) => (error, restarts > 0),
+            Failure::Start(error @ (JobError::Start { .. } | JobError::HookStart { .. })) => (error, restarts > 0),
             Failure::Start(error) => (error, false),
         };
         if !may_restart {

@@ -1,13 +1,11 @@
 //! Tests of what follows a failed attempt.
 
-use std::io;
-use std::sync::{Arc, Mutex};
-
 use highwater_checkpoint::{CheckpointFailureReason, RestartStrategy};
 use highwater_state_api::{CheckpointId, ObjectPath, StateError, StorageError};
 use highwater_stream_api::CommitError;
 
 use super::*;
+use crate::log_test::log_of;
 
 const ALWAYS: RestartStrategy = RestartStrategy::FixedDelay { attempts: u32::MAX, delay_ms: 5 };
 
@@ -116,29 +114,6 @@ fn a_record_that_fails_every_time_ends_the_job_that_is_to_fail_then() {
     assert!(job.suspected().is_some());
 }
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// What is logged while `work` is done.
-fn log_of(work: impl FnOnce()) -> String {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    tracing::subscriber::with_default(subscriber, work);
-    let bytes = log.0.lock().unwrap().clone();
-    String::from_utf8(bytes).unwrap()
-}
-
 /// Contract: O282.
 #[test]
 fn the_log_says_as_an_error_what_is_suspected() {
@@ -215,4 +190,16 @@ fn a_transaction_that_is_lost_or_stays_unknown_ends_the_job_and_the_error_says_h
             assert!(text.contains(part), "{part:?} is not in {text}");
         }
     }
+}
+
+#[test]
+fn a_hook_that_cannot_start_ends_the_job_only_at_its_first_start() {
+    let mut job = Job::new(ALWAYS, PoisonRecordAction::Report);
+    let refuses = || {
+        let (hook, source) = ("session".to_owned(), "no session".into());
+        Failure::Start(JobError::HookStart { hook, source })
+    };
+    assert!(matches!(job.fail(refuses()), Err(JobError::HookStart { .. })));
+    job.fail(user_error("a")).unwrap();
+    assert!(job.fail(refuses()).is_ok());
 }

@@ -208,6 +208,11 @@ impl Shell {
         self.master.coordinator().pending().next().is_none()
     }
 
+    /// Once nothing else completes any more: the checkpoint whose record is being appended to the job log, which has not told.
+    pub(crate) fn undecided(&self) -> Option<CheckpointId> {
+        self.master.coordinator().pending().next()
+    }
+
     /// The newest complete checkpoint.
     pub(crate) fn newest_checkpoint(&self) -> Option<CheckpointId> {
         self.master.coordinator().latest_complete()
@@ -369,7 +374,13 @@ impl Shell {
 fn coordinator(job: &Job, start: AttemptStart, tasks: Vec<TaskPlan>) -> Coordinator {
     let config = coordinator_config(job, tasks);
     let restored = job.board.lock().status.restored_from;
-    locked(&job.board.checkpoint_stats()).begin_attempt(job.clock.now(), start.attempt, restored, &config);
+    let counts = {
+        let stats = job.board.checkpoint_stats();
+        let mut stats = locked(&stats);
+        stats.begin_attempt(job.clock.now(), start.attempt, restored, &config);
+        stats.snapshot().counts
+    };
+    job.board.lock().count_checkpoints(counts);
     let mut coordinator = Coordinator::new(config, start);
     if let Some(interval) = job.checkpoints.interval_during_backlog {
         coordinator = coordinator.with_backlog_interval(millis(interval));

@@ -61,6 +61,12 @@ impl StandbyWatch {
         Self { lease_ms, nonce, silence: Silence::new(lease_ms), known: None, has_waited: false }
     }
 
+    /// Waits anew, after a claim has not come about: whoever holds the job has shown to be alive. That it was waited for is
+    /// not forgotten.
+    fn begin_anew(&mut self) {
+        self.silence = Silence::new(self.lease_ms);
+    }
+
     /// Time between two looks.
     pub fn interval_ms(&self) -> u64 {
         (self.lease_ms / LOOKS_PER_LEASE).max(1)
@@ -122,6 +128,9 @@ async fn names(
     Ok((storage.list(&paths::log_folder(job)).await?, storage.list(&paths::lease_folder(job)).await?))
 }
 
+/// What a process has seen, in all waits of all its attempts. One look at a time has it.
+pub(crate) type SharedWatch = Arc<tokio::sync::Mutex<StandbyWatch>>;
+
 /// Why a standby waits no longer.
 pub(crate) enum Waited {
     /// Nobody holds the job: the log may be claimed, if its next record still has this number.
@@ -132,30 +141,30 @@ pub(crate) enum Waited {
     Cancelled,
 }
 
-/// Waits until nobody holds the job. `nonce` is in the claims of this process.
+/// Waits until nobody holds the job. `watch` is that of the waits before, if there were any.
 ///
 /// A storage that fails is a holder that cannot be seen, and not one that is dead.
-pub(crate) async fn wait(job: &Arc<Job>, owner: &mut Owner, nonce: u64) -> Result<Waited, JobError> {
-    let lease_ms = job.high_availability.lease.as_millis() as u64;
-    let mut watch = StandbyWatch::new(lease_ms, nonce);
-    let interval = Duration::from_millis(watch.interval_ms());
+pub(crate) async fn wait(job: &Arc<Job>, owner: &mut Owner, watch: &SharedWatch) -> Result<Waited, JobError> {
+    let (interval, lease_ms) = {
+        let mut watch = watch.lock().await;
+        watch.begin_anew();
+        (Duration::from_millis(watch.interval_ms()), watch.lease_ms)
+    };
     let (mut is_announced, mut is_blind) = (false, false);
     loop {
-        let (shared, runtime) = (job.clone(), Handle::current());
+        let (shared, watch, runtime) = (job.clone(), watch.clone(), Handle::current());
         // A storage that hangs must not keep the owner from cancelling.
         let looking = Handle::current().spawn_blocking(move || {
             let now_ms = || shared.clock.now().monotonic_ms;
-            let look = watch.look(&*shared.storage, &shared.name, shared.checkpoints.retain, &now_ms);
-            let look = runtime.block_on(look)?;
-            Ok((watch, look))
+            let mut watch = watch.blocking_lock();
+            runtime.block_on(watch.look(&*shared.storage, &shared.name, shared.checkpoints.retain, &now_ms))
         });
         let looked = tokio::select! {
             biased;
             () = owner.cancel() => return Ok(Waited::Cancelled),
             looked = looking => threads::joined(looked)?,
         };
-        watch = looked.0;
-        match looked.1 {
+        match looked {
             StandbyLook::Free(next_sequence) => return Ok(Waited::Free(next_sequence)),
             StandbyLook::Dropped => return Ok(Waited::Dropped),
             StandbyLook::Held => {

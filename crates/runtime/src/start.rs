@@ -19,7 +19,7 @@ use crate::patience::StartPatience;
 use crate::prepare::{Preparation, Prepared, finished_in, prepare_if};
 use crate::restore::{Begun, Claimant, ClaimedJob, Over, Restored, begin_attempt_if, remove_left_overs};
 use crate::retrying_storage::RetryingStorage;
-use crate::standby::{self, Waited};
+use crate::standby::{self, SharedWatch, StandbyWatch, Waited};
 use crate::{JobError, batch_restore, random, threads};
 
 /// How long a cancelled start is waited for. It ends at its next call of the storage; if the storage does not return from
@@ -33,12 +33,17 @@ pub(crate) struct Claims {
     has_claimed: AtomicBool,
     /// Renews the lease of a job with standbys, also before a restart: whoever waits for that is alive.
     keeper: Mutex<Option<LeaseKeeper>>,
+    /// What it has seen of whoever has the job, as a standby.
+    standby_watch: SharedWatch,
 }
 
 impl Claims {
-    /// None yet.
-    pub(crate) fn new() -> Self {
-        Self { nonce: random::nonce(), has_claimed: AtomicBool::new(false), keeper: Mutex::new(None) }
+    /// None yet, of a job with a lease that is so long.
+    pub(crate) fn new(lease: Duration) -> Self {
+        let nonce = random::nonce();
+        let watch = StandbyWatch::new(lease.as_millis() as u64, nonce);
+        let (has_claimed, keeper) = (AtomicBool::new(false), Mutex::new(None));
+        Self { nonce, has_claimed, keeper, standby_watch: Arc::new(tokio::sync::Mutex::new(watch)) }
     }
 
     /// The process wants the job no longer.
@@ -111,7 +116,7 @@ pub(crate) async fn start(starter: Starter, owner: &mut Owner) -> Result<Started
         let over = if claims.has_claimed.load(Ordering::Relaxed) {
             Over::Own
         } else if job.high_availability.standby {
-            match standby::wait(job, owner, claims.nonce).await? {
+            match standby::wait(job, owner, &claims.standby_watch).await? {
                 Waited::Free(next_sequence) => Over::Unchanged(next_sequence),
                 Waited::Dropped => return Err(JobError::Dropped),
                 Waited::Cancelled => return Ok(Started::Cancelled),

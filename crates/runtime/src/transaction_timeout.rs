@@ -10,6 +10,7 @@ use crate::JobError;
 use crate::checkpoint_config::CheckpointConfig;
 use crate::graph::JobGraph;
 use crate::high_availability::HighAvailability;
+use crate::master::caught;
 
 /// What a restart may take besides its delay: finding the failure, reading the state, and the waits between the tries of
 /// one commit, which add up to 33 s.
@@ -29,7 +30,10 @@ pub(crate) fn check(
 ) -> Result<(), JobError> {
     let pause = Pause::before_the_next_attempt(restart, high_availability);
     for operator in graph.tasks.iter().flat_map(|task| &task.operators) {
-        if let Some(timeout) = operator.sink.as_ref().and_then(|sink| sink.transaction_timeout()) {
+        let Some(sink) = &operator.sink else { continue };
+        let timeout = caught(|| Ok(sink.transaction_timeout()))
+            .map_err(|source| JobError::Start { operator: operator.uid.to_string(), source })?;
+        if let Some(timeout) = timeout {
             check_sink(&operator.uid, timeout, checkpoints, pause)?;
         }
     }

@@ -64,7 +64,7 @@ pub trait Sink: Send + Sync + 'static {
     /// would be lost, and the job could not go on. That is the time from its opening at one barrier to the next (the
     /// checkpoint interval, or the least pause between checkpoints if that is longer), the checkpoint timeout, the longest
     /// delay of the restart strategy, or what a standby waits for before it takes over if that is longer, and a minute for
-    /// the restart and the commit.
+    /// the restart and the commit. A panic refuses the start, too.
     fn transaction_timeout(&self) -> Option<Duration> {
         None
     }
@@ -111,12 +111,16 @@ pub struct SinkStart<'a> {
 pub struct SinkContext {
     /// The job.
     pub job: JobName,
+    /// The uid of the sink in the job: names that a writer makes up contain it where two sinks write to one target.
+    pub operator: OperatorUid,
     /// The attempt: names that a writer makes up contain it, so that no two attempts ever write to the same place.
     pub attempt: Attempt,
     /// Index of the subtask.
     pub subtask: u32,
     /// Number of subtasks.
     pub parallelism: u32,
+    /// The checkpoint that the sink goes on from; `None` when it starts from nothing. Flink's `getRestoredCheckpointId`.
+    pub restored: Option<CheckpointId>,
 }
 
 /// A transaction could not be committed. What the variants mean for the job is said at [`Sink`].

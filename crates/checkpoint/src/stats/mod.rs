@@ -114,9 +114,10 @@ impl CheckpointStats {
         self.subtasks().filter_map(|(subtask, stats)| Some((subtask, stats?)))
     }
 
-    /// The subtasks that have not acknowledged: of a checkpoint that expires, those that are late.
+    /// The subtasks that were asked and have not acknowledged: of a checkpoint that expires, those that are late. None as long
+    /// as nobody was asked ([`Self::is_begun`]), and none of a task that had finished before.
     pub fn not_acknowledged(&self) -> impl Iterator<Item = SubtaskId> {
-        self.subtasks().filter(|(_, stats)| stats.is_none()).map(|(subtask, _)| subtask)
+        self.subtasks().filter(|(_, stats)| self.is_begun && stats.is_none()).map(|(subtask, _)| subtask)
     }
 
     /// The subtask that was the last to acknowledge.

@@ -194,6 +194,8 @@ fn a_task_that_had_finished_before_is_neither_late_nor_waited_for() {
     let counters = [subtask(1, 0), subtask(1, 1)];
     let mut job = Observed::new(config);
     counters.into_iter().for_each(|subtask| job.event(0, Event::SubtaskRunning { subtask }));
+    job.event(1_000, Event::Tick);
+    assert_eq!(job.snapshot().pending[0].not_acknowledged().count(), 0, "nobody has been asked");
     job.trigger(1_000, 1);
     job.event(1_100, Event::Acknowledged(acknowledgement(ATTEMPT, CheckpointId(1), counters[0])));
     assert_eq!(job.snapshot().pending[0].not_acknowledged().collect::<Vec<_>>(), [counters[1]]);

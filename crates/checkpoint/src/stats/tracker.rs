@@ -115,7 +115,8 @@ impl CheckpointStatsTracker {
     }
 
     /// The job has ended in this process, so that nobody hears any more what becomes of what is pending: of an attempt that was
-    /// fenced, or that ended before the job log had told.
+    /// fenced, or that ended before the job log had told. It counts as failed, as what is pending does when Flink's coordinator
+    /// shuts down.
     pub fn end_job(&mut self, now: Now) {
         let reason = CheckpointFailureReason::CoordinatorShutdown;
         let failure = CheckpointFailure::new(reason, "it was pending when the job ended in this process");

@@ -76,7 +76,8 @@ impl Job {
         let (job, operator) = (JobName::new("conformance").unwrap(), OperatorUid::new("sink").unwrap());
         sink.start(&SinkStart { job: &job, operator: &operator, attempt, restored }).unwrap();
         let subtask = |subtask| {
-            let context = SinkContext { job: job.clone(), attempt, subtask, parallelism };
+            let (job, operator) = (job.clone(), operator.clone());
+            let context = SinkContext { job, operator, attempt, subtask, parallelism, restored };
             Subtask { writer: sink.create_writer(&context).unwrap(), ledger: Vec::new() }
         };
         let mut subtasks: Vec<Subtask> = (0..parallelism).map(subtask).collect();

@@ -55,8 +55,7 @@ impl Fixture {
     }
 
     pub(super) fn writer(&self, attempt: u64, subtask: u32) -> FileSinkWriter<Lines<String>> {
-        let job = JobName::new("job").unwrap();
-        self.sink.create_writer(&SinkContext { job, attempt: Attempt(attempt), subtask, parallelism: 4 }).unwrap()
+        self.sink.create_writer(&context(attempt, subtask, 4)).unwrap()
     }
 
     /// One prepared transaction of a fresh attempt.
@@ -91,5 +90,17 @@ pub(super) fn lost(result: Result<(), CommitError>) -> FileSinkError {
     match result {
         Err(CommitError::Lost(error)) => sink_error(error),
         other => panic!("expected a lost transaction, found {other:?}"),
+    }
+}
+
+/// Whom a writer is made for that goes on from nothing.
+pub(super) fn context(attempt: u64, subtask: u32, parallelism: u32) -> SinkContext {
+    SinkContext {
+        job: JobName::new("job").unwrap(),
+        operator: OperatorUid::new("sink").unwrap(),
+        attempt: Attempt(attempt),
+        subtask,
+        parallelism,
+        restored: None,
     }
 }

@@ -2,20 +2,19 @@
 
 use std::fs;
 
-use highwater_state_api::{Attempt, CheckpointId, Checksum, JobName};
-use highwater_stream_api::{Data, Sink, SinkContext, SinkWriter, Timestamp};
+use highwater_state_api::{CheckpointId, Checksum};
+use highwater_stream_api::{Data, Sink, SinkWriter, Timestamp};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use super::support_test::{Fixture, sink_error, write};
+use super::support_test::{Fixture, context, sink_error, write};
 use super::{FileSink, FileSinkError, RowFormat};
 use crate::support_test::{full_text, read_all};
 
 /// The content of the committed file that these records become.
 fn content<T: Data, F: RowFormat<In = T>>(sink: FileSink<F>, records: Vec<T>) -> String {
-    let job = JobName::new("job").unwrap();
     fs::create_dir_all(&sink.directory).unwrap();
-    let context = SinkContext { job, attempt: Attempt(1), subtask: 0, parallelism: 1 };
+    let context = context(1, 0, 1);
     let mut writer = sink.create_writer(&context).unwrap();
     for record in records {
         writer.write(record, Timestamp::NONE).unwrap();
@@ -117,8 +116,7 @@ fn a_line_with_a_line_break_is_refused_and_spoils_the_transaction() {
 fn a_record_that_is_no_row_is_refused() {
     let directory = TempDir::new().unwrap();
     let sink = FileSink::csv::<(u8, std::collections::BTreeMap<String, u8>)>(directory.path());
-    let job = JobName::new("job").unwrap();
-    let context = SinkContext { job, attempt: Attempt(1), subtask: 0, parallelism: 1 };
+    let context = context(1, 0, 1);
     let mut writer = sink.create_writer(&context).unwrap();
     let error = writer.write((1, [("a".to_owned(), 2)].into()), Timestamp::NONE).unwrap_err();
     assert!(matches!(sink_error(error), FileSinkError::Record { path, .. } if path.starts_with(directory.path())));

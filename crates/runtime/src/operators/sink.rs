@@ -106,6 +106,14 @@ impl<S: Sink> Operator for SinkOperator<S> {
     fn open(&mut self, mut cx: OperatorContext) -> Result<(), TaskError> {
         refuse_other_state(cx.restored.as_ref(), Takes::List(SINK_TRANSACTIONS)).map_err(TaskError::state(&cx.uid))?;
         let mut ledger = CommitLedger::new();
+        let context = SinkContext {
+            job: cx.job.clone(),
+            operator: cx.uid.clone(),
+            attempt: cx.attempt,
+            subtask: cx.subtask,
+            parallelism: cx.parallelism,
+            restored: cx.restored.as_ref().map(|restored| restored.checkpoint),
+        };
         if let Some(restored) = cx.restored.take() {
             self.progress.restore(Some(&restored));
             let serializer = BincodeSerializer::default();
@@ -119,8 +127,6 @@ impl<S: Sink> Operator for SinkOperator<S> {
             })?;
             ledger = CommitLedger::restored(restored.checkpoint, transactions);
         }
-        let context =
-            SinkContext { job: cx.job.clone(), attempt: cx.attempt, subtask: cx.subtask, parallelism: cx.parallelism };
         let writer = self.sink.create_writer(&context).map_err(TaskError::user(&cx.uid, "create its writer"))?;
         let (now, cleaned) = (cx.now, cx.subtask != 0);
         self.opened = Some(Opened { cx, writer, ledger, cleaned });

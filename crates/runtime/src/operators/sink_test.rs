@@ -134,6 +134,8 @@ fn whatever_a_commit_fails_with_the_transaction_is_named_and_kept() {
 #[derive(Default)]
 struct Records {
     committed: Mutex<Vec<Vec<u64>>>,
+    /// Whom its last writer is made for.
+    made_for: Mutex<Option<SinkContext>>,
 }
 
 impl Sink for Records {
@@ -141,7 +143,8 @@ impl Sink for Records {
     type Transaction = Vec<u64>;
     type Writer = RecordsWriter;
 
-    fn create_writer(&self, _: &SinkContext) -> Result<RecordsWriter, BoxedError> {
+    fn create_writer(&self, cx: &SinkContext) -> Result<RecordsWriter, BoxedError> {
+        *self.made_for.lock().unwrap() = Some(cx.clone());
         Ok(RecordsWriter::default())
     }
 
@@ -237,4 +240,18 @@ fn a_list_of_a_connector_that_could_not_be_read_again_is_not_written() {
     let error = write(None).err().expect("its restore would fail");
     assert!(matches!(&error, StateError::NotRoundTrip { state, .. } if state == "_sink_transactions"), "{error}");
     assert!(error.to_string().contains("skip_serializing_if"), "{error}");
+}
+
+#[test]
+fn a_writer_hears_which_sink_and_subtask_it_is_made_for_and_where_that_goes_on() {
+    let made_for = |restored: Option<RestoredOperator>| {
+        let mut operator = SinkOperator::new(Arc::new(Records::default()));
+        operator.open(OperatorContext { subtask: 2, parallelism: 3, restored, ..context() }).unwrap();
+        let context = operator.sink.made_for.lock().unwrap().clone().unwrap();
+        (context.operator.to_string(), context.subtask, context.parallelism, context.restored, operator)
+    };
+    let (uid, subtask, parallelism, restored, mut operator) = made_for(None);
+    assert_eq!((uid.as_str(), subtask, parallelism, restored), (context().uid.as_str(), 2, 3, None));
+    let snapshot = snapshot(&mut operator, 7);
+    assert_eq!(made_for(Some(snapshot)).3, Some(CheckpointId(7)));
 }
