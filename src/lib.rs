@@ -168,21 +168,7 @@ pub mod prelude {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::{runtime, state};
-
-    #[test]
-    fn the_readme_lists_every_option_with_its_keys_and_its_default() {
-        let readme = include_str!("../README.md");
-        for option in state::options::describe().into_iter().chain(runtime::options::describe()) {
-            let row = readme.lines().find(|line| line.starts_with(&format!("| `{}` |", option.key)));
-            let row = row.unwrap_or_else(|| panic!("the README has no row for {}", option.key));
-            for text in option.deprecated_keys.iter().chain(&option.default) {
-                assert!(row.contains(&format!("`{text}`")), "{row} does not name {text}");
-            }
-        }
-    }
-}
+mod readme_test;
 
 /// The example of the README, which has to compile.
 #[cfg(all(doctest, feature = "fs"))]
