@@ -174,3 +174,13 @@ mod readme_test;
 #[cfg(all(doctest, feature = "fs"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The examples of the guides, which have to run.
+#[cfg(all(doctest, feature = "fs", feature = "memory"))]
+#[doc = include_str!("../docs/running-a-job.md")]
+struct RunningAJob;
+
+/// The same for authors of sinks.
+#[cfg(all(doctest, feature = "fs"))]
+#[doc = include_str!("../docs/your-own-sink.md")]
+struct YourOwnSink;
