@@ -63,6 +63,8 @@ impl<S: Sink> SinkOperator<S> {
                 return Err(TaskError::Commit { operator, subtask, transaction, checkpoint, tries, source });
             }
             tracing::warn!(
+                target: "highwater::commit",
+                job = %cx.job,
                 operator = %cx.uid,
                 subtask = cx.subtask,
                 transaction,
@@ -84,7 +86,7 @@ impl<S: Sink> SinkOperator<S> {
         if *cleaned {
             return Ok(());
         }
-        tracing::debug!(target: "highwater::effect", operator = %cx.uid, "about to clear");
+        tracing::debug!(target: "highwater::effect", job = %cx.job, operator = %cx.uid, "about to clear");
         match cx.fence.check_blocking() {
             Ok(()) => {}
             Err(FenceError::Fenced { sequence }) => return Err(TaskError::Fenced { sequence }),
@@ -94,10 +96,10 @@ impl<S: Sink> SinkOperator<S> {
             Ok(()) => *cleaned = true,
             Err(error) => {
                 let error = crate::error::chain_of(&*error);
-                tracing::warn!(operator = %cx.uid, error, "what earlier attempts left could not be removed");
+                tracing::warn!(target: "highwater::commit", job = %cx.job, operator = %cx.uid, error, "what earlier attempts left could not be removed");
             }
         }
-        tracing::debug!(target: "highwater::effect", operator = %cx.uid, "cleared");
+        tracing::debug!(target: "highwater::effect", job = %cx.job, operator = %cx.uid, "cleared");
         Ok(())
     }
 }
@@ -209,14 +211,14 @@ fn commit_one<S: Sink>(
     id: TransactionId,
     transaction: &S::Transaction,
 ) -> Result<(), NotCommitted> {
-    let (operator, subtask, checkpoint) = (&cx.uid, cx.subtask, id.checkpoint);
-    tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committing");
+    let (job, operator, subtask, checkpoint) = (&cx.job, &cx.uid, cx.subtask, id.checkpoint);
+    tracing::debug!(target: "highwater::commit", %job, %operator, subtask, %checkpoint, "committing");
     failpoint::hit(failpoint::DURING_COMMIT);
     // Whoever checks traces wants to know from when on the fence was asked.
-    tracing::debug!(target: "highwater::effect", %operator, subtask, %checkpoint, "about to commit");
+    tracing::debug!(target: "highwater::effect", %job, %operator, subtask, %checkpoint, "about to commit");
     cx.fence.check_blocking()?;
     sink.commit(transaction).map_err(NotCommitted::Failed)?;
-    tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committed");
+    tracing::debug!(target: "highwater::commit", %job, %operator, subtask, %checkpoint, "committed");
     Ok(())
 }
 
