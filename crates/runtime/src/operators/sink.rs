@@ -17,7 +17,7 @@ use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorCon
 use crate::{FenceError, TaskError, failpoint};
 
 /// How much of a transaction is told when it cannot be committed.
-const DESCRIPTION_CHARS_MAX: usize = 500;
+const DESCRIPTION_CHARS_MAX: usize = 200;
 
 /// Writes records through a sink's writer and commits its transactions when their checkpoints are complete.
 pub struct SinkOperator<S: Sink> {
@@ -59,17 +59,17 @@ impl<S: Sink> SinkOperator<S> {
             let is_retryable = !matches!(error, CommitError::Lost(_));
             if let CommitFailure::Fatal { tries } = ledger.failed(now, id, is_retryable) {
                 let (operator, subtask, checkpoint) = (cx.uid.to_string(), cx.subtask, id.checkpoint);
-                let (transaction, source) = (transaction.into(), error.into());
-                return Err(TaskError::Commit { operator, subtask, transaction, checkpoint, tries, source });
+                let (transaction, cause) = (transaction.into(), error.into());
+                return Err(TaskError::Commit { operator, subtask, transaction, checkpoint, tries, cause });
             }
             tracing::warn!(
                 target: "highwater::commit",
                 job = %cx.job,
                 operator = %cx.uid,
                 subtask = cx.subtask,
-                transaction,
                 checkpoint = %id.checkpoint,
                 error = crate::error::chain_of(&error),
+                transaction,
                 "a commit failed and will be tried again"
             );
         }
