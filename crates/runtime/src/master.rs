@@ -309,5 +309,8 @@ pub(crate) fn caught<T>(call: impl FnOnce() -> Result<T, BoxedError>) -> Result<
 }
 
 #[cfg(test)]
+mod support_test;
+
+#[cfg(test)]
 #[path = "master_test.rs"]
 mod master_test;
