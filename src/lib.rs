@@ -168,23 +168,19 @@ pub mod prelude {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::{runtime, state};
-
-    #[test]
-    fn the_readme_lists_every_option_with_its_keys_and_its_default() {
-        let readme = include_str!("../README.md");
-        for option in state::options::describe().into_iter().chain(runtime::options::describe()) {
-            let row = readme.lines().find(|line| line.starts_with(&format!("| `{}` |", option.key)));
-            let row = row.unwrap_or_else(|| panic!("the README has no row for {}", option.key));
-            for text in option.deprecated_keys.iter().chain(&option.default) {
-                assert!(row.contains(&format!("`{text}`")), "{row} does not name {text}");
-            }
-        }
-    }
-}
+mod readme_test;
 
 /// The example of the README, which has to compile.
 #[cfg(all(doctest, feature = "fs"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The examples of the guides, which have to run.
+#[cfg(all(doctest, feature = "fs", feature = "memory"))]
+#[doc = include_str!("../docs/running-a-job.md")]
+struct RunningAJob;
+
+/// The same for authors of sinks.
+#[cfg(all(doctest, feature = "fs"))]
+#[doc = include_str!("../docs/your-own-sink.md")]
+struct YourOwnSink;

@@ -99,6 +99,29 @@ fn a_killed_job_goes_on_at_another_parallelism() {
     run.assert_golden();
 }
 
+/// A process may run several jobs, and their log lines are mixed.
+#[test]
+fn every_line_of_the_log_names_its_job() {
+    let run = FlightsRun::of_example("flights");
+    run.kill_after(3, &[&SLOW[..], &["--parallelism", "2"]].concat());
+    let trace = run.kill_after(3, &[&SLOW[..], &["--parallelism", "4"]].concat());
+    let whole_lines = trace.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    // What a connector has to say of its files is said without.
+    let lines: Vec<&str> = whole_lines.filter(|line| !line.contains("highwater::effect: linked")).collect();
+    for said in [
+        "job: restoring",
+        "checkpoint: triggered",
+        "checkpoint: metadata written",
+        "checkpoint: complete",
+        "commit: committed",
+    ] {
+        assert!(lines.iter().any(|line| line.contains(said)), "{said} is missing\n{trace}");
+    }
+    for line in lines {
+        assert!(line.contains(" job=flights"), "{line}");
+    }
+}
+
 /// The number behind `name=` in the last line of a trace that has it.
 fn last_number(trace: &str, name: &str) -> Option<u64> {
     let words = trace.split_whitespace().rev();

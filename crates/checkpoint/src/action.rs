@@ -126,7 +126,12 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AttemptFailure {
     /// Another process has claimed the job. This attempt must neither publish, delete nor commit, nor be restarted.
-    #[error("another attempt has claimed the job in log record {sequence}: this one is fenced")]
+    #[error(
+        "another attempt has claimed the job in log record {sequence}: this one is fenced. Nothing is lost: whoever has the \
+         job now goes on from the last complete checkpoint, and this process has stopped and changes nothing any more. \
+         Start it again only as a standby, which waits for its turn (`set_standby`, `high-availability.standby`), or to take \
+         the job away from the other one"
+    )]
     Fenced {
         /// Number of the record that was taken.
         sequence: u64,

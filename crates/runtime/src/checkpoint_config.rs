@@ -102,7 +102,7 @@ pub(crate) fn choose(config: &JobConfig) -> Result<CheckpointConfig, JobError> {
     let chosen = chosen?;
     check_together(&chosen)?;
     for remark in remarks(&chosen) {
-        tracing::debug!(target: "highwater::job", job = config.name, remark, "checkpoints");
+        tracing::debug!(target: "highwater::job", job = %config.name, remark, "checkpoints");
     }
     Ok(chosen)
 }

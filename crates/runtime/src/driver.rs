@@ -123,7 +123,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
     threads::spawn(format!("{}-coordinator", job.name), move || {
         // Whatever panics here, the owner of the job hears of it and no subtask is left running.
         let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(run(&job, &mut owner))));
-        job.config.hooks.close();
+        job.config.hooks.close(&job.name);
         let result = result.unwrap_or_else(|panic| {
             Err(JobError::Threads(format!("the coordinator panicked: {}", threads::message_of(panic))))
         });

@@ -37,9 +37,11 @@ pub enum TaskError {
     /// A prepared transaction could not be committed. It stays in the snapshots, and is committed first when the job is
     /// started again. The text says what can be done when the target does not know it or has lost it.
     #[error(
-        "subtask {subtask} of operator {operator:?} could not commit transaction {transaction} of checkpoint {checkpoint} \
-         in {tries} tries{}",
-        what_to_do(source)
+        "subtask {subtask} of operator {operator:?} could not commit a transaction of checkpoint {checkpoint}, tried {}: {}{}; the \
+         transaction is {transaction}",
+        times(*tries),
+        chain_of(&**cause),
+        what_to_do(cause)
     )]
     Commit {
         /// The uid of the sink.
@@ -52,9 +54,9 @@ pub enum TaskError {
         checkpoint: CheckpointId,
         /// How often it was tried in this attempt.
         tries: u32,
-        /// The cause.
-        #[source]
-        source: Box<CommitError>,
+        /// The cause. It is in the text, where it comes before the transaction, which may be long; so it is no
+        /// [`source`](std::error::Error::source), or it would be said twice.
+        cause: Box<CommitError>,
     },
     /// Another process has claimed the job, so that the task did not do what it was about to.
     #[error("another attempt has claimed the job in log record {sequence}")]
@@ -118,7 +120,7 @@ impl TaskError {
         match self {
             Self::State { source, .. } => is_mistake(source),
             Self::User { source, .. } => source.downcast_ref().is_some_and(is_mistake),
-            Self::Commit { source, .. } => !matches!(**source, CommitError::Retryable(_)),
+            Self::Commit { cause, .. } => !matches!(**cause, CommitError::Retryable(_)),
             Self::OtherRecordType { .. } | Self::Fenced { .. } => true,
             Self::InFlight(_) | Self::SortedInput { .. } | Self::Panic { .. } => false,
         }
@@ -143,6 +145,10 @@ impl TaskError {
     pub(crate) fn state(operator: &OperatorUid) -> impl FnOnce(StateError) -> Self {
         move |source| Self::State { operator: operator.to_string(), source: Box::new(source) }
     }
+}
+
+fn times(number: u32) -> String {
+    if number == 1 { "once".to_owned() } else { format!("{number} times") }
 }
 
 /// What the owner of a job can do about a transaction that stops it.
@@ -402,6 +408,29 @@ mod tests {
 
     fn too_large() -> TaskError {
         TaskError::User { operator: "sum".to_owned(), activity: "process", source: "too large".into() }
+    }
+
+    #[test]
+    fn the_cause_of_a_commit_that_failed_comes_before_its_transaction_and_once() {
+        let error = |tries, cause| TaskError::Commit {
+            operator: "target".to_owned(),
+            subtask: 1,
+            transaction: "Letter { name: \"7-1-0\" }".into(),
+            checkpoint: CheckpointId(7),
+            tries,
+            cause: Box::new(cause),
+        };
+        let retryable = error(10, CommitError::Retryable("connection refused".into()));
+        assert_eq!(
+            chain_of(&retryable),
+            "subtask 1 of operator \"target\" could not commit a transaction of checkpoint 7, tried 10 times: the commit failed and \
+             may be tried again: connection refused; the transaction is Letter { name: \"7-1-0\" }"
+        );
+        let lost = chain_of(&error(1, CommitError::Lost("it is not there".into())));
+        let parts = ["tried once: the transaction cannot be committed: it is not there; the job has stopped", "Letter"];
+        let places = parts.map(|part| lost.find(part).unwrap_or_else(|| panic!("{part} is not in {lost}")));
+        assert!(places.is_sorted(), "{lost}");
+        assert_eq!(lost.matches("it is not there").count(), 1, "{lost}");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use highwater_state_api::{ConfigNotices, Configuration, OptionDescription};
+use highwater_state_api::options::CHECKPOINT_STORAGE;
+use highwater_state_api::{ConfigNotices, Configuration, OptionDescription, StateBackendRegistry};
 
 use crate::options::execution::RUNTIME_MODE;
 use crate::options::high_availability::*;
@@ -33,10 +34,9 @@ pub(crate) fn explain(config: &JobConfig, is_batch: bool) -> Result<String, JobE
     for option in options::of_job(config) {
         let (value, origin) = match by_code.iter().find(|(key, _)| *key == option.key) {
             Some((_, value)) => (value.clone(), "code".to_owned()),
-            None => configured(&option, config).unwrap_or_else(|| match option.default {
-                Some(default) => (default.to_owned(), "default".to_owned()),
-                None => ("not set".to_owned(), "default".to_owned()),
-            }),
+            None => derived_storage(&option, config)
+                .or_else(|| configured(&option, config))
+                .unwrap_or_else(|| (option.default.unwrap_or("not set").to_owned(), "default".to_owned())),
         };
         // Writing to a text cannot fail.
         let _ = writeln!(text, "{}: {value}  ({origin})", option.key);
@@ -70,6 +70,18 @@ fn configured(option: &OptionDescription, config: &JobConfig) -> Option<(String,
             Some((layer.text(key)?.to_owned(), origin))
         })
     })
+}
+
+/// The checkpoint storage, where it follows from what is written elsewhere or nowhere.
+fn derived_storage(option: &OptionDescription, config: &JobConfig) -> Option<(String, String)> {
+    if option.key != CHECKPOINT_STORAGE.key() || config.checkpoint_storage.is_some() {
+        return None;
+    }
+    match StateBackendRegistry::checkpoint_storage_name(&config.layered_configuration()) {
+        (_, Some(key)) if CHECKPOINT_STORAGE.has_key(&key) => None,
+        (name, Some(key)) => Some((name, format!("since `{key}` is set"))),
+        (name, None) => Some((name, "default".to_owned())),
+    }
 }
 
 fn set_by_code(config: &JobConfig) -> Vec<(&'static str, String)> {
@@ -108,6 +120,26 @@ mod tests {
         ]));
         env.enable_checkpointing(Duration::from_secs(1)).set_min_pause_between_checkpoints(Duration::from_secs(5));
         insta::assert_snapshot!(env.explain_configuration().unwrap());
+    }
+
+    #[test]
+    fn the_storage_is_named_though_it_is_written_nowhere() {
+        let storage = |settings: &[(&str, &str)]| {
+            let env = StreamExecutionEnvironment::new("explained");
+            env.configure(settings.iter().copied().collect());
+            let text = env.explain_configuration().unwrap();
+            let line = text.lines().find(|line| line.starts_with("execution.checkpointing.storage: "));
+            line.unwrap().replace("execution.checkpointing.storage: ", "")
+        };
+        assert_eq!(storage(&[]), "jobmanager  (default)");
+        let directory = ("execution.checkpointing.dir", "/checkpoints");
+        assert_eq!(storage(&[directory]), "filesystem  (since `execution.checkpointing.dir` is set)");
+        let old = storage(&[("state.backend.fs.checkpointdir", "/checkpoints")]);
+        assert_eq!(old, "filesystem  (since `state.backend.fs.checkpointdir` is set)");
+        let named = ("execution.checkpointing.storage", "jobmanager");
+        assert_eq!(storage(&[directory, named]), "jobmanager  (job)");
+        let legacy = storage(&[directory, named, ("state.backend", "filesystem")]);
+        assert_eq!(legacy, "filesystem  (since `state.backend` is set)");
     }
 
     #[test]

@@ -102,6 +102,7 @@ pub(crate) fn restore_failed(checkpoint: CheckpointId, error: StorageError) -> J
 /// and there is one that is not damaged. Otherwise the error comes back.
 pub(crate) async fn fall_back(
     storage: &dyn CheckpointStorage,
+    job: &JobName,
     claimed: &mut ClaimedJob,
     error: JobError,
     accepts: &Accepts<'_>,
@@ -113,7 +114,7 @@ pub(crate) async fn fall_back(
         return Err(Damage::with_advice(error, &older));
     }
     let mut all_damaged = vec![damaged];
-    match read_newest(storage, &older, &claimed.targets, claimed.options, &mut all_damaged).await {
+    match read_newest(storage, job, &older, &claimed.targets, claimed.options, &mut all_damaged).await {
         Ok(Some((restored, hooks))) => {
             accepts(&restored, &hooks)?;
             claimed.damaged.append(&mut all_damaged);

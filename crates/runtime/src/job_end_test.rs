@@ -28,7 +28,7 @@ fn start(storage: &dyn CheckpointStorage, nonce: u64) -> ClaimedJob {
         panic!("the job is free and not finished");
     };
     let left_overs = std::mem::take(&mut claimed.left_overs);
-    block_on(remove_left_overs(storage, &Fence::default(), left_overs)).unwrap();
+    block_on(remove_left_overs(storage, &job(), &Fence::default(), left_overs)).unwrap();
     *claimed
 }
 

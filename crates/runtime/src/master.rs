@@ -14,7 +14,7 @@ use highwater_checkpoint::{
     Action, AttemptFailure, CheckpointFailure, CheckpointStatsTracker, Coordinator, EnumeratorState, Event, Now,
     RequestId,
 };
-use highwater_state_api::{BoxedError, CheckpointId, OperatorUid, SubtaskId};
+use highwater_state_api::{BoxedError, CheckpointId, JobName, OperatorUid, SubtaskId};
 
 use crate::TaskError;
 use crate::control::{Control, Report};
@@ -167,7 +167,7 @@ impl Master {
     }
 
     fn event(&mut self, now: Now, event: Event, orders: &mut Vec<Order>) {
-        tracing::trace!(target: "highwater::protocol", ?event);
+        tracing::trace!(target: "highwater::protocol", job = %self.job(), ?event);
         self.look(|stats| stats.on_event(now, &event));
         let actions = self.coordinator.on_event(now, event);
         if !self.all_running && self.coordinator.all_running() {
@@ -175,10 +175,14 @@ impl Master {
             self.tell_all(&Control::AllRunning, orders);
         }
         for action in actions {
-            tracing::trace!(target: "highwater::protocol", ?action);
+            tracing::trace!(target: "highwater::protocol", job = %self.job(), ?action);
             self.look(|stats| stats.on_action(now, &action));
             self.action(now, action, orders);
         }
+    }
+
+    fn job(&self) -> &JobName {
+        self.coordinator.job()
     }
 
     fn look(&self, look: impl FnOnce(&mut CheckpointStatsTracker)) {
@@ -195,13 +199,13 @@ impl Master {
                 orders.push(Order::TriggerHooks(checkpoint, triggered_at_ms));
             }
             Action::TriggerSubtasks { checkpoint, triggered_at_ms, subtasks, .. } => {
-                tracing::info!(target: "highwater::checkpoint", %checkpoint, "triggered");
+                tracing::info!(target: "highwater::checkpoint", job = %self.job(), %checkpoint, "triggered");
                 let trigger = Control::Trigger { checkpoint, triggered_at_ms };
                 orders.extend(subtasks.into_iter().map(|subtask| Order::Tell(subtask, trigger.clone())));
             }
             Action::FinishSubtasks { subtasks } => {
                 for subtask in subtasks {
-                    tracing::info!(target: "highwater::job", %subtask, "has finished");
+                    tracing::info!(target: "highwater::job", job = %self.job(), %subtask, "has finished");
                     self.subtasks.remove(&subtask);
                     self.enumerators.remove(&subtask.task);
                     orders.push(Order::Tell(subtask, Control::Finish));
@@ -210,7 +214,7 @@ impl Master {
             Action::NotifyComplete { checkpoint } => {
                 // The last one is said again and again, until everybody has done what it allows.
                 if self.latest_complete < Some(checkpoint) {
-                    tracing::info!(target: "highwater::checkpoint", %checkpoint, "complete");
+                    tracing::info!(target: "highwater::checkpoint", job = %self.job(), %checkpoint, "complete");
                     self.latest_complete = Some(checkpoint);
                 }
                 orders.push(Order::Completed(checkpoint));
@@ -219,7 +223,7 @@ impl Master {
             }
             Action::NotifyAborted { checkpoint, failure, latest_complete } => {
                 let reason = failure.reason.name();
-                tracing::warn!(target: "highwater::checkpoint", %checkpoint, reason, %failure, "failed");
+                tracing::warn!(target: "highwater::checkpoint", job = %self.job(), %checkpoint, reason, %failure, "failed");
                 orders.push(Order::Failed(checkpoint));
                 self.tell_all(&Control::Aborted { checkpoint, latest_complete }, orders);
                 self.open_gate(checkpoint, orders);
@@ -249,7 +253,7 @@ impl Master {
         let asked = catch_unwind(AssertUnwindSafe(|| enumerators.any(|(_, it)| it.is_processing_backlog())));
         let is_processing_backlog = asked.unwrap_or(self.is_processing_backlog);
         if std::mem::replace(&mut self.is_processing_backlog, is_processing_backlog) != is_processing_backlog {
-            tracing::info!(target: "highwater::checkpoint", is_processing_backlog, "backlog");
+            tracing::info!(target: "highwater::checkpoint", job = %self.job(), is_processing_backlog, "backlog");
             self.event(now, Event::BacklogChanged { is_processing_backlog }, orders);
         }
     }
@@ -310,6 +314,9 @@ pub(crate) fn caught<T>(call: impl FnOnce() -> Result<T, BoxedError>) -> Result<
     let result = catch_unwind(AssertUnwindSafe(call));
     result.unwrap_or_else(|panic| Err(format!("panicked: {}", message_of(panic)).into()))
 }
+
+#[cfg(test)]
+mod support_test;
 
 #[cfg(test)]
 #[path = "master_test.rs"]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use bytes::Bytes;
 use highwater_checkpoint::{Event, HookState};
-use highwater_state_api::{BoxedError, CheckpointId};
+use highwater_state_api::{BoxedError, CheckpointId, JobName};
 use highwater_stream_api::MasterTriggerRestoreHook;
 
 use crate::JobError;
@@ -93,6 +93,7 @@ impl MasterHooks {
     /// When one is not, unless that is ignored.
     pub(crate) fn check(
         &self,
+        job: &JobName,
         checkpoint: CheckpointId,
         states: &[HookState],
         ignores_unclaimed: bool,
@@ -100,7 +101,7 @@ impl MasterHooks {
         let is_unclaimed = |state: &&HookState| !self.0.iter().any(|hook| hook.identifier == state.identifier);
         let Some(HookState { identifier, .. }) = states.iter().find(is_unclaimed) else { return Ok(()) };
         if ignores_unclaimed {
-            tracing::warn!(target: "highwater::job", hook = identifier, %checkpoint, "the state of a hook is lost");
+            tracing::warn!(target: "highwater::job", %job, hook = identifier, %checkpoint, "the state of a hook is lost");
             return Ok(());
         }
         let option = IGNORE_UNCLAIMED_STATE.key();
@@ -132,11 +133,11 @@ impl MasterHooks {
 
     /// The job has ended. One that is still at work on a checkpoint is not waited for: the owner of the job must hear how it
     /// has ended.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close(&self, job: &JobName) {
         for registered in &self.0 {
             if let Err(error) = registered.call_unless_at_work(|hook| hook.close()) {
                 let (hook, error) = (&registered.identifier, chain_of(&*error));
-                tracing::warn!(target: "highwater::job", hook, error, "a hook could not be closed");
+                tracing::warn!(target: "highwater::job", %job, hook, error, "a hook could not be closed");
             }
         }
     }

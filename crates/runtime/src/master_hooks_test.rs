@@ -65,6 +65,10 @@ fn hooks(all: impl IntoIterator<Item = Noting>) -> MasterHooks {
     hooks
 }
 
+fn job() -> JobName {
+    JobName::new("job").unwrap()
+}
+
 fn trigger(hooks: &MasterHooks, checkpoint: u64, triggered_at_ms: u64) -> Event {
     block_on(hooks.trigger(&Fence::default(), CheckpointId(checkpoint), triggered_at_ms))
 }
@@ -95,7 +99,7 @@ fn every_hook_takes_part_in_its_order_and_gets_its_own_state_back() {
     let Event::HooksTriggered { checkpoint, states } = trigger(&hooks, 7, 42) else { panic!() };
     assert_eq!(checkpoint, CheckpointId(7));
     assert_eq!(done(&log), ["a takes part in 7 of 42", "b takes part in 7 of 42", "c takes part in 7 of 42"]);
-    hooks.check(checkpoint, &states, false).unwrap();
+    hooks.check(&job(), checkpoint, &states, false).unwrap();
     hooks.restore(checkpoint, &states).unwrap();
     let expected = [
         "a is restored from 7 with Some(\"state\")",
@@ -104,7 +108,7 @@ fn every_hook_takes_part_in_its_order_and_gets_its_own_state_back() {
     ];
     assert_eq!(done(&log), expected);
     hooks.reset().unwrap();
-    hooks.close();
+    hooks.close(&job());
     assert_eq!(done(&log).len(), 6, "the error of one hook keeps no other one from being closed");
 }
 
@@ -129,9 +133,11 @@ fn state_of_a_hook_that_is_not_there_is_an_error_unless_it_may_be_lost() {
     let log = Log::default();
     let hooks = hooks([Noting::new("here", &log)]);
     let states = [HookState { identifier: "gone".to_owned(), state: Bytes::from_static(b"x") }];
-    let JobError::Restore { source, .. } = hooks.check(CheckpointId(3), &states, false).unwrap_err() else { panic!() };
+    let JobError::Restore { source, .. } = hooks.check(&job(), CheckpointId(3), &states, false).unwrap_err() else {
+        panic!()
+    };
     insta::assert_snapshot!(source.to_string());
-    hooks.check(CheckpointId(3), &states, true).unwrap();
+    hooks.check(&job(), CheckpointId(3), &states, true).unwrap();
     hooks.restore(CheckpointId(3), &states).unwrap();
     assert_eq!(done(&log), ["here is restored from 3 with None"]);
 }
@@ -179,7 +185,7 @@ fn nobody_waits_for_a_hook_that_is_still_at_work_on_an_earlier_checkpoint() {
         let identifier = Some("slow".to_owned());
         let cause = "it is still at work on an earlier checkpoint".to_owned();
         assert_eq!(trigger(&hooks, 2, 0), Event::HookFailed { checkpoint: CheckpointId(2), identifier, cause });
-        hooks.close();
+        hooks.close(&job());
         go_on.send(()).unwrap();
         let triggered = Event::HooksTriggered { checkpoint: CheckpointId(1), states: Vec::new() };
         assert_eq!(first.join().unwrap(), triggered);

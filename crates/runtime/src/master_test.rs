@@ -4,51 +4,16 @@
 use std::sync::{Arc, Mutex};
 
 use highwater_checkpoint::{
-    Acknowledgement, CheckpointMetrics, CheckpointStatsStatus, CheckpointStatsTracker, OperatorSnapshot,
-    SubtaskSnapshot,
+    Acknowledgement, AttemptStart, CheckpointFailureReason, CheckpointMetrics, CheckpointStatsStatus,
+    CheckpointStatsTracker, OperatorSnapshot, SubtaskSnapshot,
 };
-use highwater_checkpoint::{AttemptStart, CheckpointFailureReason, CoordinatorConfig, OperatorPlan, TaskPlan};
-use highwater_state_api::{Attempt, JobName, MaxParallelism, StateHandle};
+use highwater_state_api::{Attempt, StateHandle};
 
+use super::support_test::{Mood, Numbers, at, config_of_sources};
 use super::*;
 use crate::log_test::log_of;
 
 const READER: SubtaskId = SubtaskId { task: 0, subtask: 0 };
-
-/// What the next snapshot of an enumerator does.
-#[derive(Debug, Clone, Copy)]
-enum Mood {
-    Good,
-    Fails,
-    Panics,
-}
-
-/// Hands out numbers.
-struct Numbers {
-    next: u8,
-    mood: Arc<Mutex<Mood>>,
-    is_behind: Arc<Mutex<bool>>,
-}
-
-impl AnyEnumerator for Numbers {
-    fn next_split(&mut self, _: u32) -> Result<Option<Bytes>, BoxedError> {
-        self.next += 1;
-        Ok(Some(Bytes::from(vec![self.next])))
-    }
-
-    fn snapshot(&self) -> Result<Vec<u8>, BoxedError> {
-        let mood = *self.mood.lock().unwrap();
-        match mood {
-            Mood::Good => Ok(vec![self.next]),
-            Mood::Fails => Err("the topic is away".into()),
-            Mood::Panics => panic!("boom"),
-        }
-    }
-
-    fn is_processing_backlog(&self) -> bool {
-        *self.is_behind.lock().unwrap()
-    }
-}
 
 /// A master of one source with one reader; the storage makes every place ready.
 struct Fixture {
@@ -62,32 +27,12 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let uid = OperatorUid::new("numbers").unwrap();
-        let operators = vec![OperatorPlan { uid: uid.clone(), max_parallelism: MaxParallelism::new(8).unwrap() }];
-        let config = CoordinatorConfig {
-            job: JobName::new("job").unwrap(),
-            interval_ms: Some(1_000),
-            timeout_ms: 600,
-            min_pause_ms: 0,
-            max_concurrent: 1,
-            tolerable_failures: 0,
-            checkpoints_after_tasks_finish: true,
-            retain: 1,
-            key_hash: "a-hash".to_owned(),
-            tasks: vec![TaskPlan {
-                parallelism: 1,
-                is_source: true,
-                upstream: Vec::new(),
-                group: 0,
-                finished: false,
-                operators,
-            }],
-        };
+        let config = config_of_sources(&["numbers"]);
         let attempt = Attempt(5);
         let start = AttemptStart { attempt, first_checkpoint: CheckpointId(1), next_sequence: 6, retained: Vec::new() };
-        let mood = Arc::new(Mutex::new(Mood::Good));
-        let is_behind = Arc::new(Mutex::new(false));
-        let numbers: Box<dyn AnyEnumerator> =
-            Box::new(Numbers { next: 0, mood: mood.clone(), is_behind: is_behind.clone() });
+        let numbers = Numbers::default();
+        let (mood, is_behind) = (numbers.mood.clone(), numbers.is_behind.clone());
+        let numbers: Box<dyn AnyEnumerator> = Box::new(numbers);
         let mut tracker = CheckpointStatsTracker::new(10);
         tracker.begin_attempt(Now::default(), attempt, None, &config);
         let stats = Arc::new(Mutex::new(tracker));
@@ -110,7 +55,7 @@ impl Fixture {
     }
 
     fn now(&self) -> Now {
-        Now { monotonic_ms: self.now_ms, wall_clock_ms: self.now_ms }
+        at(self.now_ms)
     }
 
     fn with_answers(&mut self, orders: Vec<Order>) -> Vec<Order> {

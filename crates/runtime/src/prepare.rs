@@ -69,7 +69,7 @@ pub(crate) async fn prepare_if(
     let StateRead { finished, left_out, contexts, splits } = loop {
         match read_state(preparation, claimed, survivors).await {
             Ok(read) => break read,
-            Err(error) => fall_back(preparation.storage, claimed, error, accepts).await?,
+            Err(error) => fall_back(preparation.storage, preparation.job, claimed, error, accepts).await?,
         }
     };
     say_dropped(preparation.storage, preparation.job, preparation.fence, claimed).await?;

@@ -155,7 +155,7 @@ fn a_job_that_gets_on_is_under_no_suspicion() {
     assert_eq!(job.suspected(), None);
 }
 
-fn uncommitted(source: CommitError) -> Failure {
+fn uncommitted(cause: CommitError) -> Failure {
     let (operator, transaction) = ("sink".to_owned(), "part-1".into());
     let source = TaskError::Commit {
         operator,
@@ -163,7 +163,7 @@ fn uncommitted(source: CommitError) -> Failure {
         transaction,
         checkpoint: CheckpointId(7),
         tries: 10,
-        source: source.into(),
+        cause: cause.into(),
     };
     Failure::Task { task: "sum -> sink".to_owned(), source }
 }
@@ -185,7 +185,7 @@ fn a_transaction_that_is_lost_or_stays_unknown_ends_the_job_and_the_error_says_h
         let error = Job::new(ALWAYS, PoisonRecordAction::Report).fail(uncommitted(error())).unwrap_err();
         let text = chain_of(&error);
         for part in
-            ["subtask 1 of operator \"sink\"", "part-1", "checkpoint 7", "10 tries", "start the job again", "gone"]
+            ["subtask 1 of operator \"sink\"", "part-1", "checkpoint 7", "10 times", "start the job again", "gone"]
         {
             assert!(text.contains(part), "{part:?} is not in {text}");
         }

@@ -178,7 +178,7 @@ pub(crate) async fn begin_attempt_if(
         if view.is_finished() {
             // What the last attempt failed to delete is still deleted: there will be no other that could. Nobody can claim the
             // job any more, so that there is nobody who could fence this.
-            let _ = remove_left_overs(storage, &Fence::default(), left_overs).await;
+            let _ = remove_left_overs(storage, job, &Fence::default(), left_overs).await;
             return Ok(Begun::Finished);
         }
         if let Some(sequence) = claimant.is_kept_out_by(&view) {
@@ -186,7 +186,7 @@ pub(crate) async fn begin_attempt_if(
         }
         // Before the claim: a start that cannot go on must not stop a run that can.
         let mut damaged = Vec::new();
-        let found = match read_newest(storage, view.completed(), targets, options, &mut damaged).await {
+        let found = match read_newest(storage, job, view.completed(), targets, options, &mut damaged).await {
             Ok(found) => found,
             // A running attempt may have completed another checkpoint and deleted this one.
             Err(error) if Damage::of(&error).is_some() && has_gone_on(storage, job, &view).await? => continue,
@@ -235,6 +235,7 @@ pub(crate) type RestoredWithHooks = (Restored, Vec<HookState>);
 /// `damaged`. Unless the job may fall back, or when all are damaged, the damage is the error.
 pub(crate) async fn read_newest(
     storage: &dyn CheckpointStorage,
+    job: &JobName,
     completed: &[CompletedCheckpoint],
     targets: &[OperatorTarget],
     options: RestoreOptions,
@@ -242,7 +243,7 @@ pub(crate) async fn read_newest(
 ) -> Result<Option<RestoredWithHooks>, JobError> {
     let mut first_error = None;
     for (index, one) in completed.iter().enumerate().rev() {
-        let error = match read_checkpoint(storage, one, targets, options.ignores_unclaimed).await {
+        let error = match read_checkpoint(storage, job, one, targets, options.ignores_unclaimed).await {
             Ok(restored) => return Ok(Some(restored)),
             Err(error) => error,
         };
@@ -259,6 +260,7 @@ pub(crate) async fn read_newest(
 /// A complete checkpoint and who gets what of it.
 async fn read_checkpoint(
     storage: &dyn CheckpointStorage,
+    job: &JobName,
     completed: &CompletedCheckpoint,
     targets: &[OperatorTarget],
     ignores_unclaimed: bool,
@@ -267,7 +269,7 @@ async fn read_checkpoint(
     let (mut metadata, hooks) = read_metadata(storage, checkpoint, &completed.metadata).await?;
     let unclaimed = if ignores_unclaimed { unclaimed_operators(&metadata, targets) } else { Vec::new() };
     for operator in &unclaimed {
-        tracing::warn!(target: "highwater::job", %operator, %checkpoint, "the state of an operator is lost");
+        tracing::warn!(target: "highwater::job", %job, %operator, %checkpoint, "the state of an operator is lost");
     }
     metadata.operators.retain(|operator| !unclaimed.contains(&operator.uid));
     let assignment =
@@ -304,35 +306,36 @@ pub(crate) fn max_parallelism(
 /// start. An error means that another process has the job, or may have it.
 pub async fn remove_left_overs(
     storage: &dyn CheckpointStorage,
+    job: &JobName,
     fence: &Fence,
     left_overs: LeftOvers,
 ) -> Result<(), FenceError> {
     let LeftOvers { folders, objects } = left_overs;
     let mut failures = 0;
     let mut failed = |path: &ObjectPath, error: StorageError| {
-        tracing::warn!(target: "highwater::job", %path, %error, "what a dead attempt left could not be deleted");
+        tracing::warn!(target: "highwater::job", %job, %path, %error, "what a dead attempt left could not be deleted");
         failures += 1;
         failures == CLEAN_UP_FAILURES_MAX
     };
     for folder in folders {
-        tracing::debug!(target: "highwater::effect", %folder, "about to remove");
+        tracing::debug!(target: "highwater::effect", %job, %folder, "about to remove");
         fence.check().await?;
         if let Err(error) = storage.delete_folder(&folder).await
             && failed(&folder, error)
         {
             return Ok(());
         }
-        tracing::debug!(target: "highwater::effect", %folder, "removed");
+        tracing::debug!(target: "highwater::effect", %job, %folder, "removed");
     }
     for path in objects {
-        tracing::debug!(target: "highwater::effect", %path, "about to remove");
+        tracing::debug!(target: "highwater::effect", %job, %path, "about to remove");
         fence.check().await?;
         if let Err(error) = storage.delete(&path).await
             && failed(&path, error)
         {
             return Ok(());
         }
-        tracing::debug!(target: "highwater::effect", %path, "removed");
+        tracing::debug!(target: "highwater::effect", %job, %path, "removed");
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ fn begin_over(storage: &MemoryCheckpointStorage, nonce: u64, over: Over) -> Begu
     .unwrap();
     if let Begun::Claimed(claimed) = &mut begun {
         let left_overs = std::mem::take(&mut claimed.left_overs);
-        block_on(remove_left_overs(storage, &Fence::default(), left_overs)).unwrap();
+        block_on(remove_left_overs(storage, &job(), &Fence::default(), left_overs)).unwrap();
     }
     begun
 }

@@ -287,7 +287,7 @@ impl Shell {
         };
         if let Err(failure) = self.lanes.tell(self.attempt, subtask, message) {
             let reason = failure.reason.name();
-            tracing::error!(target: "highwater::checkpoint", %subtask, reason, %failure, "nobody was told");
+            tracing::error!(target: "highwater::checkpoint", job = %self.job.name, %subtask, reason, %failure, "nobody was told");
             if let Some(checkpoint) = asked {
                 let (job, attempt) = (self.job.name.clone(), self.attempt);
                 self.on_report(Report::Declined(Decline { job, attempt, checkpoint, subtask, failure }));
@@ -312,7 +312,7 @@ impl Shell {
                 Order::Tell(subtask, message) => self.tell(subtask, message),
                 Order::Store(action) => {
                     let (storage, job) = (self.storage_for(&action), self.job.name.clone());
-                    let failed = answer_of_failure(&action);
+                    let failed = answer_of_failure(&job, &action);
                     let (fence, attempt) = (self.storage_work.fence.clone(), self.attempt);
                     let answer = move |event| Input::Event(attempt, event);
                     let work = async move { carry_out(&*storage, &job, &fence, action).await.map(answer) };

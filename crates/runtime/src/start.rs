@@ -224,7 +224,7 @@ impl Starter {
             self.claims.set_keeper(Some(self.keep_lease(&claimed, fence, runtime)?));
         }
         let left_overs = std::mem::take(&mut claimed.left_overs);
-        remove_left_overs(storage, fence, left_overs).await?;
+        remove_left_overs(storage, &job.name, fence, left_overs).await?;
         self.check_newest(&claimed)?;
         note_claimed(job, &claimed);
         let preparation = Preparation {
@@ -295,7 +295,7 @@ fn accepts(job: &Job) -> impl Fn(&Restored, &[HookState]) -> Result<(), JobError
         if job.config.is_batch() {
             batch_restore::check(restored)?;
         }
-        job.config.hooks.check(restored.0, states, job.checkpoints.ignores_unclaimed)
+        job.config.hooks.check(&job.name, restored.0, states, job.checkpoints.ignores_unclaimed)
     }
 }
 

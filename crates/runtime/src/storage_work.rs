@@ -27,7 +27,7 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, fence: &F
         Action::WriteMetadata { checkpoint, path, metadata, hooks } => {
             Some(match write_metadata(storage, &path, &metadata, &hooks).await {
                 Ok(metadata) => {
-                    tracing::info!(target: "highwater::checkpoint", %checkpoint, "metadata written");
+                    tracing::info!(target: "highwater::checkpoint", %job, %checkpoint, "metadata written");
                     Event::MetadataWritten { checkpoint, metadata }
                 }
                 Err(error) => Event::MetadataFailed { checkpoint, cause: chain_of(&*error) },
@@ -35,7 +35,7 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, fence: &F
         }
         Action::AppendLog { sequence, record } => {
             failpoint::hit(failpoint::BEFORE_LOG_APPEND);
-            let unknown = |cause| warned(Event::LogUnknown { sequence, cause });
+            let unknown = |cause| warned(job, Event::LogUnknown { sequence, cause });
             let content = match encode_log_record(&record) {
                 Ok(content) => Bytes::from(content),
                 Err(error) => return Some(unknown(chain_of(&error))),
@@ -52,7 +52,7 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, fence: &F
             })
         }
         Action::ReadLog { sequence } => {
-            let failed = |cause| warned(Event::LogReadFailed { sequence, cause });
+            let failed = |cause| warned(job, Event::LogReadFailed { sequence, cause });
             Some(match storage.read(&paths::log_record(job, sequence)).await {
                 Ok(bytes) => match decode_log_record(&bytes) {
                     Ok(record) => {
@@ -65,23 +65,23 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, fence: &F
                 Err(error) => failed(chain_of(&error)),
             })
         }
-        Action::Discard { id, discard } => Some(match delete(storage, fence, &discard).await {
+        Action::Discard { id, discard } => Some(match delete(storage, job, fence, &discard).await {
             Ok(()) => Event::Discarded { id },
             Err(NotDeleted::Fence(FenceError::Fenced { sequence })) => Event::Fenced { sequence },
             Err(error) => {
                 let error = chain_of(&error);
-                tracing::warn!(target: "highwater::checkpoint", ?discard, error, "a clean-up failed and will be tried again");
+                tracing::warn!(target: "highwater::checkpoint", %job, ?discard, error, "a clean-up failed and will be tried again");
                 Event::DiscardFailed { id }
             }
         }),
         Action::TruncateLog { sequences } => {
-            tracing::debug!(target: "highwater::effect", ?sequences, "about to truncate");
+            tracing::debug!(target: "highwater::effect", %job, ?sequences, "about to truncate");
             match fence.check().await {
                 Ok(()) => {
                     for path in sequences.iter().map(|sequence| paths::log_record(job, *sequence)) {
-                        log_failure("truncate", &path, storage.delete(&path).await);
+                        log_failure(job, "truncate", &path, storage.delete(&path).await);
                     }
-                    tracing::debug!(target: "highwater::effect", ?sequences, "truncated");
+                    tracing::debug!(target: "highwater::effect", %job, ?sequences, "truncated");
                     None
                 }
                 Err(FenceError::Fenced { sequence }) => Some(Event::Fenced { sequence }),
@@ -102,8 +102,13 @@ enum NotDeleted {
 }
 
 /// Deletes what is there of it. What is not there was deleted before.
-async fn delete(storage: &dyn CheckpointStorage, fence: &Fence, discard: &Discard) -> Result<(), NotDeleted> {
-    tracing::debug!(target: "highwater::effect", ?discard, "about to delete");
+async fn delete(
+    storage: &dyn CheckpointStorage,
+    job: &JobName,
+    fence: &Fence,
+    discard: &Discard,
+) -> Result<(), NotDeleted> {
+    tracing::debug!(target: "highwater::effect", %job, ?discard, "about to delete");
     fence.check().await?;
     match discard {
         Discard::Folder(folder) => storage.delete_folder(folder).await?,
@@ -113,12 +118,12 @@ async fn delete(storage: &dyn CheckpointStorage, fence: &Fence, discard: &Discar
             }
         }
     }
-    tracing::debug!(target: "highwater::effect", ?discard, "deleted");
+    tracing::debug!(target: "highwater::effect", %job, ?discard, "deleted");
     Ok(())
 }
 
 /// Makes the event that answers an action whose work came to an unexpected end, if the action has an answer.
-pub(crate) fn answer_of_failure(action: &Action) -> impl FnOnce(String) -> Option<Event> + Send + use<> {
+pub(crate) fn answer_of_failure(job: &JobName, action: &Action) -> impl FnOnce(String) -> Option<Event> + Send + use<> {
     enum Failed {
         Location(CheckpointId),
         Metadata(CheckpointId),
@@ -134,13 +139,15 @@ pub(crate) fn answer_of_failure(action: &Action) -> impl FnOnce(String) -> Optio
         Action::Discard { id, .. } => Some(Failed::Discard(*id)),
         _ => None,
     };
+    let job = job.clone();
     move |cause| {
+        let job = &job;
         Some(match failed? {
             Failed::Location(checkpoint) => Event::LocationFailed { checkpoint, cause },
             Failed::Metadata(checkpoint) => Event::MetadataFailed { checkpoint, cause },
-            Failed::Append(sequence) => warned(Event::LogUnknown { sequence, cause }),
+            Failed::Append(sequence) => warned(job, Event::LogUnknown { sequence, cause }),
             Failed::Discard(id) => Event::DiscardFailed { id },
-            Failed::Read(sequence) => warned(Event::LogReadFailed { sequence, cause }),
+            Failed::Read(sequence) => warned(job, Event::LogReadFailed { sequence, cause }),
         })
     }
 }
@@ -158,13 +165,13 @@ async fn write_metadata(
 }
 
 /// Tells people that the job log does not work. It is tried again, and nobody else says why nothing completes meanwhile.
-fn warned(event: Event) -> Event {
+fn warned(job: &JobName, event: Event) -> Event {
     match &event {
         Event::LogUnknown { sequence, cause } => {
-            tracing::warn!(target: "highwater::checkpoint", sequence, cause, "whether a log record was appended is unknown");
+            tracing::warn!(target: "highwater::checkpoint", %job, sequence, cause, "whether a log record was appended is unknown");
         }
         Event::LogReadFailed { sequence, cause } => {
-            tracing::warn!(target: "highwater::checkpoint", sequence, cause, "a log record cannot be read");
+            tracing::warn!(target: "highwater::checkpoint", %job, sequence, cause, "a log record cannot be read");
         }
         _ => {}
     }
@@ -172,9 +179,9 @@ fn warned(event: Event) -> Event {
 }
 
 /// Left-overs are found again at the next start of the job.
-fn log_failure(operation: &'static str, path: &ObjectPath, result: Result<(), StorageError>) {
+fn log_failure(job: &JobName, operation: &'static str, path: &ObjectPath, result: Result<(), StorageError>) {
     if let Err(error) = result {
-        tracing::warn!(target: "highwater::checkpoint", operation, %path, error = chain_of(&error), "a clean-up failed");
+        tracing::warn!(target: "highwater::checkpoint", %job, operation, %path, error = chain_of(&error), "a clean-up failed");
     }
 }
 

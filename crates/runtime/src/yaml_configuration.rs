@@ -1,11 +1,16 @@
 //! A configuration from a YAML file, as Flink's `config.yaml` is one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use highwater_state_api::Configuration;
-use yaml_rust2::{ScanError, Yaml, YamlLoader};
+use yaml_rust2::parser::{Event, Parser};
+use yaml_rust2::scanner::TScalarStyle;
+use yaml_rust2::{ScanError, Yaml};
+
+/// How deep a configuration may be nested: many times what the key of any option has parts.
+const LEVELS_MAX: usize = 64;
 
 /// A file that is no configuration. Names the place.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +34,7 @@ pub enum YamlError {
         #[source]
         source: Box<YamlError>,
     },
-    /// It is no YAML, or has the same key twice.
+    /// It is no YAML.
     #[error("the configuration is not YAML")]
     Syntax(#[source] ScanError),
     /// There is more than one document in it.
@@ -43,7 +48,13 @@ pub enum YamlError {
         /// What is there.
         found: &'static str,
     },
-    /// A key is set both nested and written with points.
+    /// It is nested deeper than any option is.
+    #[error("the configuration is nested deeper than {levels_max} levels")]
+    TooDeep {
+        /// How deep it may be.
+        levels_max: usize,
+    },
+    /// A key is there twice, perhaps once nested and once written with points.
     #[error("{key} is set twice")]
     Twice {
         /// The key.
@@ -82,60 +93,149 @@ pub fn configuration_from_yaml_file(path: impl AsRef<Path>) -> Result<Configurat
 /// ```
 ///
 /// # Errors
-/// When the text is no YAML, has a list or nothing where a value is expected, or sets a key twice. What the keys and values
-/// mean is not asked here: they are read when the job is started.
+/// When the text is no YAML, has a list, nothing, or an alias of a mapping where a value is expected, is nested too deep, or
+/// sets a key twice. What the keys and values mean is not asked here: they are read when the job is started.
 pub fn configuration_from_yaml(text: &str) -> Result<Configuration, YamlError> {
     // Some editors put a mark at the beginning that is not part of the first key.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let documents = YamlLoader::load_from_str(text).map_err(YamlError::Syntax)?;
-    let mut settings = BTreeMap::new();
-    match &documents[..] {
-        [] | [Yaml::Null] => {}
-        [document] => read(document, &mut Vec::new(), &mut settings)?,
-        several => return Err(YamlError::Documents(several.len())),
+    let documents = documents_of(text)?;
+    match documents.len() {
+        0 => Ok(Configuration::new()),
+        1 => Reader::default().read(documents.into_iter().flatten()),
+        several => Err(YamlError::Documents(several)),
     }
-    Ok(settings.into_iter().collect())
 }
 
-fn read(yaml: &Yaml, path: &mut Vec<String>, settings: &mut BTreeMap<String, String>) -> Result<(), YamlError> {
-    let not_a_value = |found| Err(YamlError::NotAValue { key: path.join("."), found });
-    let value = match yaml {
-        Yaml::Hash(entries) => {
-            for (key, value) in entries {
-                let Some(key) = text_of(key) else {
-                    return Err(YamlError::NotAValue { key: path.join("."), found: "a key that is no text" });
-                };
-                path.push(key);
-                read(value, path, settings)?;
-                path.pop();
-            }
-            return Ok(());
+/// The events of each document. They are pulled one by one, so that no nesting costs stack.
+fn documents_of(text: &str) -> Result<Vec<Vec<Event>>, YamlError> {
+    let mut parser = Parser::new_from_str(text);
+    let (mut documents, mut levels) = (Vec::new(), 0_usize);
+    loop {
+        let (event, _) = parser.next_token().map_err(YamlError::Syntax)?;
+        match &event {
+            Event::StreamEnd => return Ok(documents),
+            Event::DocumentStart => documents.push(Vec::new()),
+            Event::MappingStart(..) | Event::SequenceStart(..) => levels += 1,
+            Event::MappingEnd | Event::SequenceEnd => levels = levels.saturating_sub(1),
+            _ => {}
         }
-        Yaml::Array(_) => return not_a_value("a list"),
-        Yaml::Null => return not_a_value("nothing"),
-        Yaml::Alias(_) | Yaml::BadValue => return not_a_value("an alias"),
-        scalar => match text_of(scalar) {
-            Some(text) if !path.is_empty() => text,
-            _ => return not_a_value("a text without a key"),
-        },
-    };
-    let key = path.join(".");
-    match settings.insert(key.clone(), value) {
-        None => Ok(()),
-        Some(_) => Err(YamlError::Twice { key }),
+        if levels > LEVELS_MAX {
+            return Err(YamlError::TooDeep { levels_max: LEVELS_MAX });
+        }
+        if let Some(document) = documents.last_mut() {
+            document.push(event);
+        }
     }
 }
+
+/// Makes settings of the events of one document.
+#[derive(Default)]
+struct Reader {
+    settings: BTreeMap<String, String>,
+    /// The mappings that are open.
+    mappings: Vec<Mapping>,
+    /// The scalars that have a name.
+    anchors: BTreeMap<usize, Option<String>>,
+}
+
+/// A mapping that is being read.
+#[derive(Default)]
+struct Mapping {
+    /// The key whose value is expected; `None` when a key is.
+    key: Option<String>,
+    keys: BTreeSet<String>,
+}
+
+impl Reader {
+    fn read(mut self, events: impl Iterator<Item = Event>) -> Result<Configuration, YamlError> {
+        for event in events {
+            match event {
+                Event::MappingStart(..) if self.expects_key() => return Err(self.no_value(NO_KEY)),
+                Event::MappingStart(..) => self.mappings.push(Mapping::default()),
+                Event::MappingEnd => {
+                    self.mappings.pop();
+                    self.value_is_over();
+                }
+                Event::SequenceStart(..) if self.expects_key() => return Err(self.no_value(NO_KEY)),
+                Event::SequenceStart(..) => return Err(self.no_value("a list")),
+                Event::Scalar(text, style, anchor, tag) => {
+                    let is_plain = style == TScalarStyle::Plain;
+                    let text = match tag {
+                        Some(tag) => (!is_plain || tag.suffix != "null").then_some(text),
+                        None if is_plain => text_of(text),
+                        None => Some(text),
+                    };
+                    if anchor > 0 {
+                        self.anchors.insert(anchor, text.clone());
+                    }
+                    self.scalar(text)?;
+                }
+                Event::Alias(anchor) => match self.anchors.get(&anchor) {
+                    Some(text) => self.scalar(text.clone())?,
+                    None => return Err(self.no_value("an alias of a mapping")),
+                },
+                _ => {}
+            }
+        }
+        Ok(self.settings.into_iter().collect())
+    }
+
+    /// A key or a value; `None` where there is nothing.
+    fn scalar(&mut self, text: Option<String>) -> Result<(), YamlError> {
+        let expects_key = self.expects_key();
+        let text = match text {
+            Some(text) => text,
+            None if expects_key => return Err(self.no_value(NO_KEY)),
+            None if self.mappings.is_empty() => return Ok(()),
+            None => return Err(self.no_value("nothing")),
+        };
+        let Some(mapping) = self.mappings.last_mut() else { return Err(self.no_value("a text without a key")) };
+        if expects_key {
+            let is_new = mapping.keys.insert(text.clone());
+            mapping.key = Some(text);
+            return if is_new { Ok(()) } else { Err(YamlError::Twice { key: self.path() }) };
+        }
+        let key = self.path();
+        if self.settings.insert(key.clone(), text).is_some() {
+            return Err(YamlError::Twice { key });
+        }
+        self.value_is_over();
+        Ok(())
+    }
+
+    fn expects_key(&self) -> bool {
+        self.mappings.last().is_some_and(|mapping| mapping.key.is_none())
+    }
+
+    fn value_is_over(&mut self) {
+        if let Some(mapping) = self.mappings.last_mut() {
+            mapping.key = None;
+        }
+    }
+
+    /// The key that is being read, with those above it.
+    fn path(&self) -> String {
+        self.mappings.iter().filter_map(|mapping| mapping.key.as_deref()).collect::<Vec<_>>().join(".")
+    }
+
+    fn no_value(&self, found: &'static str) -> YamlError {
+        YamlError::NotAValue { key: self.path(), found }
+    }
+}
+
+const NO_KEY: &str = "a key that is no text";
 
 fn place(key: &str) -> &str {
     if key.is_empty() { "the document" } else { key }
 }
 
-fn text_of(yaml: &Yaml) -> Option<String> {
-    match yaml {
-        Yaml::String(text) | Yaml::Real(text) => Some(text.clone()),
-        Yaml::Integer(number) => Some(number.to_string()),
-        Yaml::Boolean(is_true) => Some(is_true.to_string()),
-        _ => None,
+/// What somebody wrote without quotes: what looks like a number may be the name of something, and stays as it is. A number
+/// of another base is what YAML says it is.
+fn text_of(text: String) -> Option<String> {
+    match Yaml::from_str(&text) {
+        Yaml::Null => None,
+        Yaml::Integer(number) if text.starts_with("0x") || text.starts_with("0o") => Some(number.to_string()),
+        _ => Some(text),
     }
 }
 
@@ -153,6 +253,10 @@ mod tests {
             configuration_from_yaml("a: 1.50\nb: 10\nc: true\nd: '5 min'\n\"e.f\":\n  g: x # why\n").unwrap();
         let expected = [("a", "1.50"), ("b", "10"), ("c", "true"), ("d", "5 min"), ("e.f.g", "x")];
         assert_eq!(configuration, Configuration::from(expected));
+        let as_written =
+            configuration_from_yaml("a: 0777\nb: 1_000\nc: True\nd: 0x1F\n007: &x !!str 00\ne: *x\nf: {}\n");
+        let expected = [("a", "0777"), ("b", "1_000"), ("c", "True"), ("d", "31"), ("007", "00"), ("e", "00")];
+        assert_eq!(as_written.unwrap(), Configuration::from(expected));
         for nothing in ["# nothing yet\n", "---\n# nothing yet\n", "", "\u{feff}"] {
             assert!(configuration_from_yaml(nothing).unwrap().is_empty(), "{nothing:?}");
         }
@@ -171,10 +275,35 @@ mod tests {
         assert!(error_of("just a text\n").starts_with("the document: a text without a key is not"));
         assert!(error_of("- a\n").starts_with("the document: a list is not"));
         assert_eq!(error_of("a: 1\n---\na: 2\n"), "the configuration has 2 YAML documents, one is expected");
-        assert!(error_of("a: 1\na: 2\n").starts_with("the configuration is not YAML: "));
+        assert_eq!(error_of("a: 1\na: 2\n"), "a is set twice");
+        assert_eq!(error_of("x:\n  a: {b: 1}\n  a: {c: 2}\n"), "x.a is set twice");
+        assert!(error_of("a: &m {b: 1}\nc: *m\n").starts_with("c: an alias of a mapping is not"));
+        for key in ["? [1]\n: 2\n", "? {a: 1}\n: 2\n", "~: 2\n"] {
+            assert!(error_of(key).starts_with("the document: a key that is no text is not"), "{key}");
+        }
         assert!(error_of("a: [1\n").starts_with("the configuration is not YAML: "));
         let missing = configuration_from_yaml_file("no/such/file.yaml").unwrap_err();
         assert_eq!(missing.to_string(), "the configuration no/such/file.yaml cannot be read");
+    }
+
+    #[test]
+    fn a_text_that_is_nested_too_deep_is_refused_before_it_costs_anything() {
+        let nested = |levels: usize| {
+            let keys = (0..levels).map(|level| format!("{}k:\n", " ".repeat(level)));
+            format!("{}{}k: v\n", keys.collect::<String>(), " ".repeat(levels))
+        };
+        let deepest = configuration_from_yaml(&nested(LEVELS_MAX - 1)).unwrap();
+        assert_eq!(deepest, Configuration::from([(vec!["k"; LEVELS_MAX].join("."), "v")]));
+        let too_deep = "the configuration is nested deeper than 64 levels";
+        assert_eq!(error_of(&nested(LEVELS_MAX)), too_deep);
+        for opening in ["- ", "? "] {
+            assert_eq!(error_of(&opening.repeat(100_000)), too_deep, "{opening}");
+        }
+        for opening in ["[", "{a: "] {
+            // Brackets have a bound in the parser.
+            let error = error_of(&opening.repeat(100_000));
+            assert!(error == too_deep || error.contains("recursion limit exceeded"), "{opening}: {error}");
+        }
     }
 
     #[test]

@@ -377,7 +377,7 @@ impl World {
             };
             let fence = Fence::new(setup, &claimed.start, now_at(begun_ms));
             let left_overs = std::mem::take(&mut claimed.left_overs);
-            remove_left_overs(&storage, &fence, left_overs).await?;
+            remove_left_overs(&storage, &job, &fence, left_overs).await?;
             let state_backend: Arc<dyn StateBackend> = Arc::new(HeapStateBackend::new());
             let preparation = Preparation {
                 job: &job,

@@ -215,6 +215,15 @@ impl StateBackendRegistry {
         })
     }
 
+    /// The name of the checkpoint storage that [`StateBackendRegistry::load_checkpoint_storage`] looks for, whether it is
+    /// registered or not, and the key that says so; no key when nothing does.
+    pub fn checkpoint_storage_name(configuration: &Configuration) -> (String, Option<String>) {
+        let notices = &mut ConfigNotices::default();
+        let (setting, name) = chosen_storage(configuration, notices);
+        let setting = setting.or_else(|| configuration.find(&CHECKPOINT_DIRECTORY, notices));
+        (name, setting.map(|setting| setting.key.to_owned()))
+    }
+
     /// The options of their own that what is registered here reads.
     pub fn options(&self) -> Vec<OptionDescription> {
         let of_backends = self.backends.values().flat_map(|factory| factory.options());

@@ -134,9 +134,13 @@ impl fmt::Display for CheckpointStatsSnapshot {
     }
 }
 
-/// The zero of a duration has a unit that nothing else here has.
+/// A duration as people read it: what is measured is never as exact as nanoseconds.
 fn duration(duration: Duration) -> String {
-    if duration.is_zero() { "0ms".to_owned() } else { format!("{duration:?}") }
+    match duration.as_secs() {
+        0 => format!("{:.1} ms", duration.as_secs_f64() * 1_000.0),
+        seconds @ 1..120 => format!("{seconds}.{} s", duration.subsec_millis() / 100),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
 }
 
 fn time(at_ms: u64) -> String {
@@ -157,4 +161,23 @@ fn bytes(size: u64) -> String {
         unit += 1;
     }
     format!("{scaled:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_one_decimal_at_most() {
+        for (nanoseconds, text) in [
+            (0, "0.0 ms"),
+            (1_234_567, "1.2 ms"),
+            (400_000_000, "400.0 ms"),
+            (1_999_999_999, "1.9 s"),
+            (73_400_000_000, "73.4 s"),
+            (600_200_000_000, "10 min 0 s"),
+        ] {
+            assert_eq!(duration(Duration::from_nanos(nanoseconds)), text);
+        }
+    }
 }

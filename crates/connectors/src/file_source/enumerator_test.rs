@@ -173,7 +173,10 @@ fn a_file_that_has_changed_is_named_wherever_the_job_stands_in_it() {
             }
         }
         for error in change(content, |path| fs::remove_file(path).unwrap()) {
-            assert!(matches!(&error, Some(FileSourceError::Read { path, .. }) if path.ends_with("a.csv")), "{error:?}");
+            let error = error.unwrap();
+            assert!(matches!(&error, FileSourceError::Gone { path, .. } if path.ends_with("a.csv")), "{error:?}");
+            let text = error.to_string();
+            assert!(text.contains("a.csv\" is gone") && text.contains("put the file back as it was"), "{text}");
         }
         for error in change(content, |path| {
             let copy = fs::read(path).unwrap();

@@ -45,6 +45,20 @@ pub enum FileSourceError {
         #[source]
         source: io::Error,
     },
+    /// A file that was there when the job started is gone, and was not read to its end.
+    #[error(
+        "{path:?} is gone since the job started, and has not been read to its end: put the file back as it was, with \
+         {expected}, or start the job anew"
+    )]
+    Gone {
+        /// The file.
+        path: PathBuf,
+        /// What it was.
+        expected: FileIdentity,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
     /// A file is not what it was when the job started: a position in it has lost its meaning.
     #[error(
         "{path:?} has changed since the job started: expected {expected}, found {found}; \

@@ -41,7 +41,14 @@ impl InputFile {
 
     /// Opens a file that must be the same as it was.
     pub(super) fn open_unchanged(path: &str, expected: FileIdentity) -> Result<Self, FileSourceError> {
-        let file = Self::open(path)?;
+        let file = Self::open(path).map_err(|error| match error {
+            FileSourceError::Read { path, source }
+                if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+            {
+                FileSourceError::Gone { path, expected, source }
+            }
+            other => other,
+        })?;
         if file.identity != expected {
             return Err(FileSourceError::Changed { path: file.path, expected, found: file.identity });
         }

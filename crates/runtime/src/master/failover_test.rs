@@ -1,9 +1,10 @@
 //! A master of two regions: which of them hears what, and what the master of the next attempt takes for its own.
 
 use bytes::Bytes;
-use highwater_checkpoint::{Action, AttemptStart, CoordinatorConfig, OperatorPlan, TaskPlan};
-use highwater_state_api::{Attempt, BoxedError, CheckpointId, JobName, MaxParallelism, OperatorUid, StateError};
+use highwater_checkpoint::{Action, AttemptStart};
+use highwater_state_api::{Attempt, CheckpointId, OperatorUid, StateError};
 
+use super::super::support_test::{Numbers, at, config_of_sources};
 use super::*;
 use crate::control::Control;
 use crate::graph::{AnyEnumerator, JobGraph, TaskNode};
@@ -11,54 +12,14 @@ use crate::graph::{AnyEnumerator, JobGraph, TaskNode};
 const LEFT: SubtaskId = SubtaskId { task: 0, subtask: 0 };
 const RIGHT: SubtaskId = SubtaskId { task: 1, subtask: 0 };
 
-/// Hands out numbers.
-struct Numbers(u8);
-
-impl AnyEnumerator for Numbers {
-    fn next_split(&mut self, _: u32) -> Result<Option<Bytes>, BoxedError> {
-        self.0 += 1;
-        Ok(Some(Bytes::from(vec![self.0])))
-    }
-
-    fn snapshot(&self) -> Result<Vec<u8>, BoxedError> {
-        Ok(vec![self.0])
-    }
-}
-
-fn config() -> CoordinatorConfig {
-    let task = |uid: &str, group| TaskPlan {
-        parallelism: 1,
-        is_source: true,
-        upstream: Vec::new(),
-        group,
-        finished: false,
-        operators: vec![OperatorPlan {
-            uid: OperatorUid::new(uid).unwrap(),
-            max_parallelism: MaxParallelism::new(8).unwrap(),
-        }],
-    };
-    CoordinatorConfig {
-        job: JobName::new("job").unwrap(),
-        interval_ms: Some(1_000),
-        timeout_ms: 600,
-        min_pause_ms: 0,
-        max_concurrent: 1,
-        tolerable_failures: 0,
-        checkpoints_after_tasks_finish: true,
-        retain: 1,
-        key_hash: "a-hash".to_owned(),
-        tasks: vec![task("left", 0), task("right", 1)],
-    }
-}
-
 fn coordinator(attempt: u64) -> Coordinator {
     let (first_checkpoint, next_sequence) = (CheckpointId(attempt), attempt + 1);
     let start = AttemptStart { attempt: Attempt(attempt), first_checkpoint, next_sequence, retained: Vec::new() };
-    Coordinator::new(config(), start)
+    Coordinator::new(config_of_sources(&["left", "right"]), start)
 }
 
 fn enumerator(uid: &str) -> (OperatorUid, Box<dyn AnyEnumerator>) {
-    (OperatorUid::new(uid).unwrap(), Box::new(Numbers(0)))
+    (OperatorUid::new(uid).unwrap(), Box::new(Numbers::default()))
 }
 
 fn regions() -> Regions {
@@ -77,10 +38,6 @@ fn master() -> Master {
     assert!(matches!(orders[..], [Order::Store(Action::InitializeLocation { .. })]), "{orders:?}");
     master.on_event(at(1_000), Event::LocationInitialized { checkpoint: CheckpointId(5) });
     master
-}
-
-fn at(ms: u64) -> Now {
-    Now { monotonic_ms: ms, wall_clock_ms: ms }
 }
 
 fn failed(subtask: SubtaskId) -> Report {

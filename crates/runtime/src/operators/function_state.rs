@@ -76,6 +76,7 @@ impl FunctionState {
         for name in opened.unread_states(keyed) {
             tracing::warn!(
                 target: "highwater::job",
+                job = %cx.job,
                 operator = %cx.uid,
                 subtask = cx.subtask,
                 state = name,

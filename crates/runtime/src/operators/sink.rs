@@ -17,7 +17,7 @@ use crate::operator::{FreezeError, FrozenOperator, Limits, Operator, OperatorCon
 use crate::{FenceError, TaskError, failpoint};
 
 /// How much of a transaction is told when it cannot be committed.
-const DESCRIPTION_CHARS_MAX: usize = 500;
+const DESCRIPTION_CHARS_MAX: usize = 200;
 
 /// Writes records through a sink's writer and commits its transactions when their checkpoints are complete.
 pub struct SinkOperator<S: Sink> {
@@ -59,15 +59,17 @@ impl<S: Sink> SinkOperator<S> {
             let is_retryable = !matches!(error, CommitError::Lost(_));
             if let CommitFailure::Fatal { tries } = ledger.failed(now, id, is_retryable) {
                 let (operator, subtask, checkpoint) = (cx.uid.to_string(), cx.subtask, id.checkpoint);
-                let (transaction, source) = (transaction.into(), error.into());
-                return Err(TaskError::Commit { operator, subtask, transaction, checkpoint, tries, source });
+                let (transaction, cause) = (transaction.into(), error.into());
+                return Err(TaskError::Commit { operator, subtask, transaction, checkpoint, tries, cause });
             }
             tracing::warn!(
+                target: "highwater::commit",
+                job = %cx.job,
                 operator = %cx.uid,
                 subtask = cx.subtask,
-                transaction,
                 checkpoint = %id.checkpoint,
                 error = crate::error::chain_of(&error),
+                transaction,
                 "a commit failed and will be tried again"
             );
         }
@@ -84,7 +86,7 @@ impl<S: Sink> SinkOperator<S> {
         if *cleaned {
             return Ok(());
         }
-        tracing::debug!(target: "highwater::effect", operator = %cx.uid, "about to clear");
+        tracing::debug!(target: "highwater::effect", job = %cx.job, operator = %cx.uid, "about to clear");
         match cx.fence.check_blocking() {
             Ok(()) => {}
             Err(FenceError::Fenced { sequence }) => return Err(TaskError::Fenced { sequence }),
@@ -94,10 +96,10 @@ impl<S: Sink> SinkOperator<S> {
             Ok(()) => *cleaned = true,
             Err(error) => {
                 let error = crate::error::chain_of(&*error);
-                tracing::warn!(operator = %cx.uid, error, "what earlier attempts left could not be removed");
+                tracing::warn!(target: "highwater::commit", job = %cx.job, operator = %cx.uid, error, "what earlier attempts left could not be removed");
             }
         }
-        tracing::debug!(target: "highwater::effect", operator = %cx.uid, "cleared");
+        tracing::debug!(target: "highwater::effect", job = %cx.job, operator = %cx.uid, "cleared");
         Ok(())
     }
 }
@@ -215,14 +217,14 @@ fn commit_one<S: Sink>(
     id: TransactionId,
     transaction: &S::Transaction,
 ) -> Result<(), NotCommitted> {
-    let (operator, subtask, checkpoint) = (&cx.uid, cx.subtask, id.checkpoint);
-    tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committing");
+    let (job, operator, subtask, checkpoint) = (&cx.job, &cx.uid, cx.subtask, id.checkpoint);
+    tracing::debug!(target: "highwater::commit", %job, %operator, subtask, %checkpoint, "committing");
     failpoint::hit(failpoint::DURING_COMMIT);
     // Whoever checks traces wants to know from when on the fence was asked.
-    tracing::debug!(target: "highwater::effect", %operator, subtask, %checkpoint, "about to commit");
+    tracing::debug!(target: "highwater::effect", %job, %operator, subtask, %checkpoint, "about to commit");
     cx.fence.check_blocking()?;
     sink.commit(transaction).map_err(NotCommitted::Failed)?;
-    tracing::debug!(target: "highwater::commit", %operator, subtask, %checkpoint, "committed");
+    tracing::debug!(target: "highwater::commit", %job, %operator, subtask, %checkpoint, "committed");
     Ok(())
 }
 

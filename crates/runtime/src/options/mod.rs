@@ -41,6 +41,6 @@ pub(crate) fn log_keys_without_effect(config: &JobConfig) {
 /// Shows the owner of a job what to change in its configuration.
 pub(crate) fn log_notices(job: &str, notices: &ConfigNotices) {
     for notice in notices.iter() {
-        tracing::warn!(target: "highwater::job", job, "{notice}");
+        tracing::warn!(target: "highwater::job", %job, "{notice}");
     }
 }
