@@ -31,6 +31,9 @@ use crate::{
 
 /// Threads that wait for storage at most.
 const IO_THREADS_MAX: usize = 8;
+/// Those of them that there are beside one for each subtask: for the coordinator, for two deletions, which may be slow, and for a hook,
+/// which may wait. Without them these would keep a small job from its checkpoints.
+const IO_THREADS_OF_OTHERS: usize = 4;
 /// How long the end of a job waits for its checkpoints to be deleted.
 const DROP_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -108,7 +111,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         clock: Arc::new(SystemClock::new()),
         board: board.clone(),
     });
-    let io_threads = (job.graph.subtasks() + 1).min(IO_THREADS_MAX);
+    let io_threads = (job.graph.subtasks() + IO_THREADS_OF_OTHERS).min(IO_THREADS_MAX);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(io_threads)
