@@ -96,7 +96,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
     let restart = restart_choice::choose(&config, checkpoints.interval.is_some())?;
     let failover = failover_strategy::choose(&config)?;
     let high_availability = high_availability::choose(&config)?;
-    transaction_timeout::check(&graph, &checkpoints, restart.strategy, high_availability)?;
+    transaction_timeout::check(&graph, &checkpoints, restart.strategy, failover, high_availability)?;
     let board = Arc::new(StatusBoard::new(checkpoints.history));
     let job = Arc::new(Job {
         name: JobName::new(&config.name).map_err(|error| JobError::Invalid(error.to_string()))?,
