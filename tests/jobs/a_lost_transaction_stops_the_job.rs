@@ -110,6 +110,31 @@ fn and_is_committed_when_the_job_is_started_again() {
     assert_eq!(visible, (0..NUMBERS).collect::<Vec<u64>>());
 }
 
+/// When one region is restarted, what the writers of the others have prepared for the aborted checkpoint waits for the next one.
+///
+/// Contract: R316.
+#[test]
+fn a_sink_whose_transactions_live_too_short_for_the_restart_of_another_region_is_refused() {
+    let run = |strategy, timeout_ms| {
+        let env = environment("hurried", storage());
+        env.enable_checkpointing(Duration::from_millis(10)).set_checkpoint_timeout(Duration::from_millis(2_000));
+        env.set_restart_strategy(RestartStrategy::FixedDelay { attempts: 5, delay_ms: 300 });
+        env.set_failover_strategy(strategy);
+        for name in ["left", "right"] {
+            let sink = SetSink { timeout: Some(Duration::from_millis(timeout_ms)), ..SetSink::new() };
+            env.from_source(SequenceSource::new(0..NUMBERS)).uid(format!("{name}-source")).sink_to(sink).uid(name);
+        }
+        env.execute()
+    };
+    let error = run(FailoverStrategy::Region, 64_319).unwrap_err();
+    let JobError::TransactionTimeout { operator, needed, .. } = &error else { panic!("{error:?}") };
+    assert_eq!((operator.as_str(), *needed), ("left", Some(Duration::from_millis(64_320))));
+    let expected = "20 ms until the next but one checkpoint, 4000 ms for both, 300 ms before another region is restarted and 60000 ms";
+    assert!(text(&error).contains(expected), "{}", text(&error));
+    run(FailoverStrategy::Region, 64_320).unwrap();
+    run(FailoverStrategy::Full, 62_310).unwrap();
+}
+
 /// Contract: R316.
 #[test]
 fn a_sink_whose_transactions_live_too_short_is_refused() {

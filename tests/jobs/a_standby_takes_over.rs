@@ -181,6 +181,7 @@ fn but_not_when_whoever_ran_the_job_has_ended_it_and_dropped_its_checkpoints() {
     assert_counted(&again, NUMBERS);
 }
 
+/// Also when the storage has failed meanwhile, be it only once: its failures are why jobs are restarted.
 #[test]
 fn nor_when_that_comes_between_its_last_look_and_its_claim() {
     let (storage, faults) = (storage(), Faults::default());
@@ -216,15 +217,23 @@ fn nor_when_that_comes_between_its_last_look_and_its_claim() {
 
 #[test]
 fn and_not_from_a_process_that_waits_for_a_restart() {
-    let storage = storage();
-    let env = standing_by(storage.clone(), SHORT_LEASE);
+    let (storage, faults) = (storage(), Faults::default());
+    let env = standing_by(Arc::new(FaultyStorage::new(storage.clone(), faults.clone())), SHORT_LEASE);
     env.set_restart_strategy(RestartStrategy::FixedDelay { attempts: 1, delay_ms: 3_600_000 });
     count(&env, NUMBERS, None, &CollectedRecords::default(), |_| Err("as planned".into()));
     let job = env.execute_async().unwrap();
     wait_until("it waits", || job.status().restarts == 1);
     let renewals = || block_on(storage.list(&ObjectPath::new(["shared", "lease"]))).unwrap();
-    let before = renewals();
-    wait_until("it renews its lease", || renewals().iter().any(|renewal| !before.contains(renewal)));
+    for outage in [false, true] {
+        if outage {
+            faults.arm(When::next(Operation::Read), Fault::FailBefore);
+            wait_until("the storage has failed", || faults.remaining() == 0);
+        }
+        let before = renewals();
+        wait_until("it renews its lease", || renewals().iter().any(|renewal| !before.contains(renewal)));
+        let next = renewals();
+        wait_until("it renews its lease again", || renewals().iter().any(|renewal| !next.contains(renewal)));
+    }
     job.cancel();
     assert!(matches!(job.wait(), Err(JobError::Cancelled)));
 }

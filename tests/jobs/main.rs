@@ -44,6 +44,7 @@ mod left_overs_block_no_checkpoint;
 mod nothing_is_restored_in_part;
 mod pace;
 mod raw_state_goes_where_its_share_goes;
+mod slow_deletions_stop_no_checkpoint;
 mod state_above_the_limit_is_declined;
 mod support;
 mod the_owner_sees_how_checkpoints_went;

@@ -1,6 +1,7 @@
 //! A storage that says "slow down" is asked again, as long as the checkpoint has time.
 
-use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use highwater::FileSystemCheckpointStorage;
@@ -12,7 +13,7 @@ use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, Recording, 
 use tempfile::TempDir;
 
 use crate::pace::{Pace, Paced};
-use crate::support::{assert_counted, count, environment, storage, wait_until};
+use crate::support::{NEVER, assert_counted, count, environment, storage, take_checkpoints, wait_until};
 
 const SUBTASKS: u32 = 64;
 
@@ -142,4 +143,26 @@ fn a_job_that_is_cancelled_does_not_wait_for_the_next_try() {
     assert!(matches!(handle.wait(), Err(JobError::Cancelled)));
     assert!(pending.wait().is_err());
     assert_eq!(tries(), before + 6);
+}
+
+/// One call that never returns stops no checkpoint for good.
+#[test]
+fn a_log_that_does_not_answer_is_asked_again() {
+    let (faults, records) = (Faults::default(), CollectedRecords::default());
+    let env = environment("silent", Arc::new(FaultyStorage::new(storage(), faults.clone())));
+    env.enable_checkpointing(NEVER).set_checkpoint_timeout(Duration::from_secs(3));
+    count(&env, 1_000, Some(Pace::up_to(500)), &records, |_| Ok(()));
+    let handle = env.execute_async().unwrap();
+    take_checkpoints(&handle, 1);
+    let (release, released) = sync_channel::<()>(0);
+    let released = Mutex::new(released);
+    let hang = move || {
+        let _ = released.lock().unwrap().recv();
+    };
+    faults.arm(When::next(Operation::CreateIfAbsent), Fault::Delay(Arc::new(hang)));
+    take_checkpoints(&handle, 2);
+    assert_eq!((faults.remaining(), handle.status().restarts), (0, 0));
+    drop(release);
+    handle.cancel();
+    assert!(matches!(handle.wait(), Err(JobError::Cancelled)));
 }

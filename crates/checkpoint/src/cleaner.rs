@@ -15,6 +15,9 @@ const UNDER_WAY_MAX: usize = 2;
 /// How much may wait to be deleted. What is beyond it is left to the next attempt, which lists the storage.
 const WAITING_MAX: usize = 10_000;
 
+/// How much is tried once more at the end of an attempt: the start of the next one waits behind it for the same threads.
+const LAST_MAX: usize = 64;
+
 /// Identifies a deletion within its attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiscardId(pub u64);
@@ -89,8 +92,9 @@ impl Cleaner {
         }
     }
 
-    /// The attempt ends: what waits is tried once more, and nobody asks what became of it.
+    /// The attempt ends: what waits is tried once more, as far as that is not too much, and nobody asks what became of it.
     pub(crate) fn end(&mut self, actions: &mut Vec<Action>) {
+        self.waiting.truncate(LAST_MAX);
         while let Some(waiting) = self.waiting.pop_front() {
             self.begin(waiting, actions);
         }
@@ -180,6 +184,16 @@ mod tests {
         let mut actions = Vec::new();
         cleaner.end(&mut actions);
         assert_eq!(actions.len(), 8);
+    }
+
+    /// With a storage that deletes slowly the next attempt would begin only when all of it is done.
+    #[test]
+    fn at_the_end_no_more_is_tried_than_the_next_attempt_can_wait_for() {
+        let mut cleaner = Cleaner::default();
+        (0..1_000).for_each(|number| cleaner.push(folder(number)));
+        let mut actions = Vec::new();
+        cleaner.end(&mut actions);
+        assert_eq!(actions.len(), LAST_MAX);
     }
 
     #[test]

@@ -31,6 +31,9 @@ use crate::{
 
 /// Threads that wait for storage at most.
 const IO_THREADS_MAX: usize = 8;
+/// Those of them that there are beside one for each subtask: for the coordinator, for two deletions, which may be slow, and for a hook,
+/// which may wait. Without them these would keep a small job from its checkpoints.
+const IO_THREADS_OF_OTHERS: usize = 4;
 /// How long the end of a job waits for its checkpoints to be deleted.
 const DROP_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -93,7 +96,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
     let restart = restart_choice::choose(&config, checkpoints.interval.is_some())?;
     let failover = failover_strategy::choose(&config)?;
     let high_availability = high_availability::choose(&config)?;
-    transaction_timeout::check(&graph, &checkpoints, restart.strategy, high_availability)?;
+    transaction_timeout::check(&graph, &checkpoints, restart.strategy, failover, high_availability)?;
     let board = Arc::new(StatusBoard::new(checkpoints.history));
     let job = Arc::new(Job {
         name: JobName::new(&config.name).map_err(|error| JobError::Invalid(error.to_string()))?,
@@ -108,7 +111,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         clock: Arc::new(SystemClock::new()),
         board: board.clone(),
     });
-    let io_threads = (job.graph.subtasks() + 1).min(IO_THREADS_MAX);
+    let io_threads = (job.graph.subtasks() + IO_THREADS_OF_OTHERS).min(IO_THREADS_MAX);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(io_threads)

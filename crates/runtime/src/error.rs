@@ -1,6 +1,7 @@
 //! What can go wrong in a task and in a job.
 
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -123,6 +124,19 @@ impl TaskError {
             Self::Commit { cause, .. } => !matches!(**cause, CommitError::Retryable(_)),
             Self::OtherRecordType { .. } | Self::Fenced { .. } => true,
             Self::InFlight(_) | Self::SortedInput { .. } | Self::Panic { .. } => false,
+        }
+    }
+
+    /// Whether it says nothing about records, as the storage does not: the target of a sink failed, or the disk that a batch is
+    /// sorted on.
+    pub(crate) fn is_of_another_system(&self) -> bool {
+        match self {
+            Self::Commit { .. } => true,
+            Self::SortedInput { source, .. } => {
+                let of_disk = source.downcast_ref::<io::Error>();
+                of_disk.is_some_and(|error| error.kind() != io::ErrorKind::InvalidData)
+            }
+            _ => false,
         }
     }
 

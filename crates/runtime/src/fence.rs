@@ -63,7 +63,8 @@ struct Inner {
 }
 
 struct State {
-    lease: Lease,
+    /// `None` when the attempt is over, whatever time is left.
+    lease: Option<Lease>,
     /// The first number of the log that is not known to hold a record of this attempt.
     next_sequence: u64,
     fenced_by: Option<u64>,
@@ -78,7 +79,7 @@ impl Fence {
     pub fn new(setup: FenceSetup, start: &AttemptStart, begun: Now) -> Self {
         let lease = Lease::new(setup.lease_ms, begun);
         let state = State {
-            lease,
+            lease: Some(lease),
             next_sequence: start.next_sequence,
             fenced_by: None,
             attempts: BTreeSet::from([start.attempt]),
@@ -102,7 +103,7 @@ impl Fence {
             state.attempts.insert(start.attempt);
             state.successor_nonce = None;
             state.passed(start.next_sequence);
-            state.lease.appended(begun);
+            state.appended(begun);
         }
     }
 
@@ -124,7 +125,7 @@ impl Fence {
             if let Some(sequence) = state.fenced_by {
                 return Err(FenceError::Fenced { sequence });
             }
-            if state.lease.is_valid((inner.setup.now)()) {
+            if state.has_lease((inner.setup.now)()) {
                 return Ok(());
             }
             state.next_sequence
@@ -154,10 +155,10 @@ impl Fence {
     }
 
     /// Whether somebody is known to have claimed the job, which the log is asked for, whatever the lease says. `None` also when
-    /// the log does not tell.
+    /// the log does not tell. The attempt is over: from now on the log is asked before each effect that is still to come.
     pub(crate) async fn foreign_claim(&self) -> Option<u64> {
         let inner = self.0.as_ref()?;
-        inner.lock().lease = Lease::new(0, (inner.setup.now)());
+        inner.lock().lease = None;
         match self.check().await {
             Err(FenceError::Fenced { sequence }) => Some(sequence),
             Ok(()) | Err(FenceError::Unknown { .. }) => None,
@@ -174,7 +175,7 @@ impl Fence {
         if let Some(inner) = &self.0 {
             let mut state = inner.lock();
             state.passed(sequence + 1);
-            state.lease.appended(begun);
+            state.appended(begun);
         }
     }
 
@@ -197,13 +198,20 @@ impl Fence {
     /// A renewal of the lease that began at `begun` was written.
     pub(crate) fn renewed(&self, begun: Now) {
         if let Some(inner) = &self.0 {
-            inner.lock().lease.renewed(begun, (inner.setup.now)());
+            if let Some(lease) = &mut inner.lock().lease {
+                lease.renewed(begun, (inner.setup.now)());
+            }
         }
     }
 
     /// Whether the lease is valid.
     pub(crate) fn is_valid(&self) -> bool {
-        self.0.as_ref().is_none_or(|inner| inner.lock().lease.is_valid((inner.setup.now)()))
+        self.0.as_ref().is_none_or(|inner| inner.lock().has_lease((inner.setup.now)()))
+    }
+
+    /// Whether the attempt is over, so that it does not go by its lease any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.as_ref().is_some_and(|inner| inner.lock().lease.is_none())
     }
 }
 
@@ -232,6 +240,16 @@ impl State {
             LogRecord::Completed { attempt, .. }
             | LogRecord::Dropped { attempt, .. }
             | LogRecord::Finished { attempt } => self.attempts.contains(attempt),
+        }
+    }
+
+    fn has_lease(&self, now: Now) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.is_valid(now))
+    }
+
+    fn appended(&mut self, begun: Now) {
+        if let Some(lease) = &mut self.lease {
+            lease.appended(begun);
         }
     }
 

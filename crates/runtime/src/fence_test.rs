@@ -129,6 +129,20 @@ fn whoever_fails_asks_the_log_though_the_lease_is_valid() {
     assert_eq!(block_on(held.fence.foreign_claim()), Some(3));
 }
 
+/// Whatever is stuck in it must be fenced by the next attempt, and what it began may still be answered.
+#[test]
+fn an_attempt_that_is_over_gets_no_lease_any_more() {
+    let held = held();
+    assert!(held.fence.is_valid() && !held.fence.is_over());
+    assert_eq!(block_on(held.fence.foreign_claim()), None);
+    held.fence.renewed(at(10));
+    held.complete(3);
+    held.fence.appended(3, at(20));
+    assert!(!held.fence.is_valid() && held.fence.is_over());
+    held.claim(4);
+    assert_eq!(held.check(), Err(FenceError::Fenced { sequence: 4 }));
+}
+
 /// Contract: O275.
 #[test]
 fn a_claim_for_an_attempt_that_takes_over_closes_nothing() {

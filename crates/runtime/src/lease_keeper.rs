@@ -41,14 +41,15 @@ impl Renewals {
         Self { storage, job, attempt, fence, number: 0, old: VecDeque::new() }
     }
 
-    /// Writes the next renewal. If the lease has run out all the same, looks into the log, and returns what it says if that
-    /// is the end of the attempt.
+    /// Writes the next renewal. If the lease has run out all the same, or the attempt is over, looks into the log, and returns what
+    /// it says if that is the end of the attempt.
     pub async fn renew(&mut self) -> Option<Event> {
         let written = self.write().await;
         if self.fence.is_valid() {
             return None;
         }
         match self.fence.check().await {
+            Ok(()) if self.fence.is_over() => None,
             Ok(()) => {
                 let cause = written.err().unwrap_or_else(|| "the renewal came too late".to_owned());
                 tracing::info!(target: "highwater::job", job = %self.job, cause, "the lease has run out, and nobody has taken over");
@@ -124,9 +125,13 @@ impl LeaseKeeping {
         let interval = Duration::from_millis(renewal_interval_ms(self.lease.as_millis() as u64));
         while !stop.is_over.load(Ordering::Relaxed) {
             if let Some(event) = self.runtime.block_on(self.renewals.renew()) {
+                let is_fenced = matches!(event, Event::Fenced { .. });
                 // The coordinator is gone when its attempt is over.
                 let _ = self.inputs.blocking_send(Input::Event(self.renewals.attempt, event));
-                return;
+                // Otherwise the process goes on with another attempt, and wants the job until then.
+                if is_fenced {
+                    return;
+                }
             }
             stop.parker.park(Some(interval));
         }

@@ -153,11 +153,19 @@ impl Registered {
         self.call_unless_at_work(|hook| hook.trigger_checkpoint(checkpoint, triggered_at_ms))
     }
 
-    /// Calls the hook, once it is not at work any more.
+    /// Calls the hook, once it is not at work any more. If it never comes back, only the log says what the job waits for.
     fn call<T>(
         &self,
         call: impl FnOnce(&mut dyn MasterTriggerRestoreHook) -> Result<T, BoxedError>,
     ) -> Result<T, BoxedError> {
+        if let Err(TryLockError::WouldBlock) = self.hook.try_lock() {
+            let hook = &self.identifier;
+            tracing::warn!(
+                target: "highwater::job",
+                hook,
+                "the start of the attempt waits for a hook that is still at work on an earlier checkpoint"
+            );
+        }
         Self::call_locked(self.hook.lock().unwrap_or_else(PoisonError::into_inner), call)
     }
 

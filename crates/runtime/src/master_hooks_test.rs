@@ -1,6 +1,7 @@
 //! What hooks of the application are told, and what follows when one does not do its part.
 
 use std::sync::mpsc;
+use std::time::Duration;
 
 use highwater_checkpoint::{AttemptStart, LogRecord, Now, encode_log_record, paths};
 use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
@@ -189,6 +190,45 @@ fn nobody_waits_for_a_hook_that_is_still_at_work_on_an_earlier_checkpoint() {
         go_on.send(()).unwrap();
         let triggered = Event::HooksTriggered { checkpoint: CheckpointId(1), states: Vec::new() };
         assert_eq!(first.join().unwrap(), triggered);
+    });
+}
+
+/// Says that something was logged.
+#[derive(Clone)]
+struct Told(mpsc::SyncSender<String>);
+
+impl std::io::Write for Told {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let _ = self.0.try_send(String::from_utf8_lossy(bytes).into_owned());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn the_start_of_an_attempt_waits_for_a_hook_that_is_still_at_work_and_says_so() {
+    let (begun, has_begun) = mpsc::sync_channel(1);
+    let (go_on, goes_on) = mpsc::sync_channel(1);
+    let (tell, told) = mpsc::sync_channel(16);
+    let mut hooks = MasterHooks::default();
+    hooks.add(Slow { begun, goes_on }).unwrap();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| trigger(&hooks, 1, 0));
+        has_begun.recv().unwrap();
+        let owner = scope.spawn(move || {
+            let told = told.recv_timeout(Duration::from_secs(30));
+            go_on.send(()).unwrap();
+            told.unwrap()
+        });
+        let tell = Told(tell);
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || tell.clone()).finish();
+        tracing::subscriber::with_default(subscriber, || hooks.restore(CheckpointId(1), &[]).unwrap());
+        let told = owner.join().unwrap();
+        assert!(told.contains("still at work on an earlier checkpoint") && told.contains("slow"), "{told}");
+        first.join().unwrap();
     });
 }
 

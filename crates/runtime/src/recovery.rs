@@ -62,8 +62,7 @@ impl Recovery {
             Failure::Task { task, source } if source.is_permanent() => {
                 (JobError::Task { task, restarts, source }, false)
             }
-            // The target of a sink says nothing about records, as the storage does not.
-            Failure::Task { task, source: source @ TaskError::Commit { .. } } => {
+            Failure::Task { task, source } if source.is_of_another_system() => {
                 (JobError::Task { task, restarts, source }, true)
             }
             Failure::Task { task, source } => {

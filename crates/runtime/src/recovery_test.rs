@@ -1,7 +1,9 @@
 //! Tests of what follows a failed attempt.
 
+use std::io;
+
 use highwater_checkpoint::{CheckpointFailureReason, RestartStrategy};
-use highwater_state_api::{CheckpointId, ObjectPath, StateError, StorageError};
+use highwater_state_api::{BoxedError, CheckpointId, ObjectPath, StateError, StorageError};
 use highwater_stream_api::CommitError;
 
 use super::*;
@@ -175,6 +177,28 @@ fn a_target_that_fails_is_no_record_that_does() {
     for _ in 0..10 {
         assert!(job.fail(uncommitted(CommitError::Retryable("no answer".into()))).is_ok());
         assert_eq!(job.suspected(), None);
+    }
+}
+
+#[test]
+fn a_full_disk_is_no_record_that_fails_and_a_record_that_cannot_be_sorted_is_one() {
+    let failure = |source| {
+        let source = TaskError::SortedInput { operator: "sum".to_owned(), source };
+        Failure::Task { task: "sum -> sink".to_owned(), source }
+    };
+    let mut job = Job::new(ALWAYS, PoisonRecordAction::Report);
+    for _ in 0..10 {
+        let full = io::Error::new(io::ErrorKind::StorageFull, "the temporary file could not be written in /tmp");
+        assert!(job.fail(failure(full.into())).is_ok());
+        assert_eq!(job.suspected(), None);
+    }
+    let errors: [fn() -> BoxedError; 2] = [
+        || "a record is read as another one".into(),
+        || io::Error::new(io::ErrorKind::InvalidData, "a record has 4 GiB or more").into(),
+    ];
+    for error in errors {
+        (0..3).for_each(|_| assert!(job.fail(failure(error())).is_ok()));
+        assert!(job.suspected().is_some());
     }
 }
 

@@ -19,6 +19,7 @@ use crate::driver::{Input, Job};
 use crate::fence::Fence;
 use crate::io_pool::IoPool;
 use crate::job::{Owner, locked};
+use crate::log_answers::LogAnswers;
 use crate::master::{Enumerators, Master, MasterEnd, Order};
 use crate::regions::Regions;
 use crate::retrying_storage::RetryingStorage;
@@ -37,6 +38,7 @@ pub(crate) struct Shell {
     attempt: Attempt,
     lanes: ControlLanes,
     storage_work: StorageWork,
+    log_answers: LogAnswers,
     inputs: mpsc::Receiver<Input>,
     end: Option<AttemptEnd>,
     /// The tasks that are to be restarted when the attempt is over, if the others go on.
@@ -71,6 +73,7 @@ impl Shell {
             expected: lanes.len(),
             lanes,
             storage_work,
+            log_answers: LogAnswers::new(job.checkpoints.timeout),
             inputs,
             end: None,
             failed_region: None,
@@ -315,8 +318,17 @@ impl Shell {
                     let failed = answer_of_failure(&job, &action);
                     let (fence, attempt) = (self.storage_work.fence.clone(), self.attempt);
                     let answer = move |event| Input::Event(attempt, event);
+                    let late = self.log_answers.deadline(&action);
+                    let late = late.map(|deadline| (deadline, answer_of_failure(&job, &action)));
                     let work = async move { carry_out(&*storage, &job, &fence, action).await.map(answer) };
-                    self.storage_work.pool.submit(work, move |cause| failed(cause).map(answer));
+                    let (pool, failed) = (&self.storage_work.pool, move |cause| failed(cause).map(answer));
+                    match late {
+                        Some((deadline, late)) => {
+                            let late = move || late("the storage has not answered".to_owned()).map(answer);
+                            pool.submit_within(deadline, late, work, failed);
+                        }
+                        None => pool.submit(work, failed),
+                    }
                 }
                 Order::TriggerHooks(checkpoint, triggered_at_ms) => {
                     let (hooks, attempt) = (self.job.config.hooks.clone(), self.attempt);

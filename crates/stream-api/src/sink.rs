@@ -64,7 +64,8 @@ pub trait Sink: Send + Sync + 'static {
     /// would be lost, and the job could not go on. That is the time from its opening at one barrier to the next (the
     /// checkpoint interval, or the least pause between checkpoints if that is longer), the checkpoint timeout, the longest
     /// delay of the restart strategy, or what a standby waits for before it takes over if that is longer, and a minute for
-    /// the restart and the commit. A panic refuses the start, too.
+    /// the restart and the commit. Where another region of the job may be restarted alone, the checkpoint fails and another one
+    /// has to be waited for. A panic refuses the start, too.
     fn transaction_timeout(&self) -> Option<Duration> {
         None
     }

@@ -89,3 +89,23 @@ fn a_folder_that_is_not_there_is_an_error_and_only_once_it_is_needed() {
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
     assert!(error.to_string().contains("/nonexistent/highwater"), "{error}");
 }
+
+#[test]
+fn keys_and_payloads_of_any_size_are_sorted() {
+    for seed in 1..8 {
+        let mut numbers = Numbers(seed);
+        let size = |numbers: &mut Numbers| match numbers.below(12) {
+            0 => 0,
+            1 => 70_000 + numbers.below(40_000),
+            2..=4 => numbers.below(5_000),
+            _ => numbers.below(20),
+        };
+        let count = numbers.below(400);
+        let record = |number: u64| {
+            let (length, byte) = (size(&mut numbers), numbers.below(2) as u8);
+            let payload = [&number.to_le_bytes()[..], &vec![7; size(&mut numbers) as usize]].concat();
+            (numbers.below(3) as u32, vec![byte; length as usize], payload)
+        };
+        check(64 * 1024, (0..count).map(record).collect());
+    }
+}
