@@ -197,10 +197,10 @@ impl Fence {
 
     /// A renewal of the lease that began at `begun` was written.
     pub(crate) fn renewed(&self, begun: Now) {
-        if let Some(inner) = &self.0 {
-            if let Some(lease) = &mut inner.lock().lease {
-                lease.renewed(begun, (inner.setup.now)());
-            }
+        if let Some(inner) = &self.0
+            && let Some(lease) = &mut inner.lock().lease
+        {
+            lease.renewed(begun, (inner.setup.now)());
         }
     }
 
