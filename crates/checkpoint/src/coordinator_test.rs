@@ -113,7 +113,7 @@ fn a_decline_aborts() {
     ));
 }
 
-/// Contract: J204, L226, L227.
+/// Contract: J204, L226, L227, L235.
 #[test]
 fn only_failures_in_a_row_fail_the_attempt() {
     let script = format!(
