@@ -537,7 +537,7 @@ proptest! {
         prop_assert!(view.highest_completed() >= world.completed.last().copied());
     }
 
-    /// Contract: J195, J198, J199, J213.
+    /// Contract: J190, J195, J198, J199, J213.
     #[test]
     fn without_another_process_all_input_ends_in_a_finished_job(
         steps in prop::collection::vec(step(), 0..150),
