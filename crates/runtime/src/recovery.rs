@@ -132,4 +132,4 @@ impl Recovery {
 
 #[cfg(test)]
 #[path = "recovery_test.rs"]
-mod recovery_test;
+pub(crate) mod recovery_test;

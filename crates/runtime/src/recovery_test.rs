@@ -130,7 +130,7 @@ impl io::Write for Log {
 }
 
 /// What is logged while `work` is done.
-fn log_of(work: impl FnOnce()) -> String {
+pub(crate) fn log_of(work: impl FnOnce()) -> String {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
