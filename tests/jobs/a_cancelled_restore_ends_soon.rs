@@ -58,6 +58,8 @@ fn wherever_the_storage_hangs() {
         let env = environment("restored", files(&folder));
         count(&env, NUMBERS, Some(Pace::PerCheckpoint(50)), &records, |_| Ok(()));
         let next = env.execute_async().unwrap();
+        // From now on a claim of the other one would fence it.
+        wait_until("the next one has the job", || next.status().attempt.is_some());
         drop(release);
         let result = next.wait().unwrap();
         assert!(result.status.restored_from.is_some(), "{operation}");

@@ -121,6 +121,7 @@ fn and_a_start_that_cannot_go_on_leaves_the_running_job_alone() {
     assert_counted(&records, 3_000);
 }
 
+/// Contract: O282.
 #[test]
 fn when_a_source_or_a_sink_of_another_kind_takes_its_name() {
     let storage = storage();

@@ -66,6 +66,7 @@ fn at_the_start() {
     assert_counted(&records, NUMBERS);
 }
 
+/// Contract: M246.
 /// Field case: R41.
 #[test]
 fn also_after_retries_and_when_only_a_state_file_cannot_be_read() {

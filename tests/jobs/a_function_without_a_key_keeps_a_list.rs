@@ -178,6 +178,7 @@ impl ProcessFunction<u64> for Mistaken {
     }
 }
 
+/// Contract: O282.
 #[test]
 fn and_keyed_state_is_refused() {
     let env = environment("mistaken", storage());

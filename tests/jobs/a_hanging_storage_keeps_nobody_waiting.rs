@@ -26,6 +26,7 @@ fn hang(faults: &Faults, operation: Operation) -> SyncSender<()> {
     release
 }
 
+/// Contract: O287.
 #[test]
 fn while_the_job_stands_by() {
     let lease = Duration::from_secs(3_600);

@@ -108,6 +108,8 @@ fn and_gets_its_state_back() {
 }
 
 /// Whether the damage shows in the metadata, before the claim, or in the state, after it.
+///
+/// Contract: M246.
 #[test]
 fn of_the_older_checkpoint_when_the_newest_is_damaged() {
     for part in ["_metadata", "counter-"] {

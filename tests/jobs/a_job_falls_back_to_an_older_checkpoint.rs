@@ -234,7 +234,7 @@ fn what_it_fell_back_from_is_not_restored_by_a_later_start() {
     assert_counted_on(&records);
 }
 
-/// Contract: M244.
+/// Contract: M244, M246.
 #[test]
 fn a_start_that_is_refused_deletes_nothing_whatever_the_policy() {
     let folder = stopped();

@@ -319,6 +319,8 @@ fn until_the_restart_strategy_gives_up() {
 }
 
 /// The wait for the first restart is not over by then: nothing is left of it.
+///
+/// Contract: O275.
 #[test]
 fn and_the_failure_of_another_region_meanwhile_is_one_of_the_whole_job() {
     let folder = tempfile::tempdir().unwrap();
@@ -357,6 +359,8 @@ fn and_one_that_has_finished_is_left_alone() {
 }
 
 /// A task that has ended takes part in the checkpoints of the attempt that takes it over, and finishes there.
+///
+/// Contract: O275.
 #[test]
 fn and_one_that_has_ended_ends_in_the_next_attempt() {
     let folder = tempfile::tempdir().unwrap();
@@ -394,6 +398,8 @@ fn unless_the_whole_job_is_to_be_restarted() {
 }
 
 /// Those that go on would be ahead of the others: everything goes back.
+///
+/// Contract: M246.
 #[test]
 fn unless_it_has_to_go_back_to_an_older_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
@@ -477,6 +483,8 @@ fn and_after_a_kill_the_whole_job_goes_on_from_what_both_attempts_have_left() {
 }
 
 /// The lease is renewed through the restart, though that takes longer than it lasts.
+///
+/// Contract: O275.
 #[test]
 fn and_whoever_stands_by_does_not_take_over_meanwhile() {
     let (storage, folder, lease) = (storage(), tempfile::tempdir().unwrap(), Duration::from_secs(2));

@@ -40,6 +40,7 @@ impl ProcessFunction<u64> for Passing {
     }
 }
 
+/// Contract: O282.
 #[test]
 fn when_an_operator_without_state_takes_its_name() {
     let storage = storage();

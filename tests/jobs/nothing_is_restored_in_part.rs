@@ -64,7 +64,8 @@ fn a_checkpoint_that_cannot_be_published_leaves_the_one_before_it() {
     let faults = Faults::default();
     let (grants, records) = (Grants::new(NUMBERS / 2), CollectedRecords::default());
     let env = asked(Arc::new(FaultyStorage::new(files(folder.path()), faults.clone())), &grants, &records);
-    env.set_checkpoint_timeout(Duration::from_secs(2));
+    // The write is given up after four waits, which are 1.5 s together: the fifth would end behind the timeout.
+    env.set_checkpoint_timeout(Duration::from_secs(3));
     let handle = env.execute_async().unwrap();
     for id in [1, 2] {
         assert_eq!(handle.trigger_checkpoint().wait().unwrap().0, id);

@@ -10,7 +10,6 @@ use crate::support::{assert_counted, count, environment, storage, wait_until};
 
 const NUMBERS: u64 = 400;
 
-/// Contract: G136.
 #[test]
 fn of_every_operator_and_subtask() {
     let records = CollectedRecords::default();

@@ -520,7 +520,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
 
-    /// Contract: J205, J213, V359.
+    /// Contract: J190, J195, J198, J199, J205, J213, V359.
     #[test]
     fn whatever_happens_the_promises_hold_and_it_goes_on_afterwards(
         steps in prop::collection::vec(step(), 0..250),
@@ -537,7 +537,7 @@ proptest! {
         prop_assert!(view.highest_completed() >= world.completed.last().copied());
     }
 
-    /// Contract: J213.
+    /// Contract: J190, J195, J198, J199, J213.
     #[test]
     fn without_another_process_all_input_ends_in_a_finished_job(
         steps in prop::collection::vec(step(), 0..150),

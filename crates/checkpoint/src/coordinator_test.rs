@@ -14,7 +14,7 @@ pub(crate) fn complete(time: u64, checkpoint: u64, sequence: u64) -> String {
     format!("@{time}\n enumerated {checkpoint}\n ack {checkpoint}\n written {checkpoint}\n appended {sequence}\n")
 }
 
-/// Contract: J194, J211, M247.
+/// Contract: J190, J194, J211, M247.
 #[test]
 fn a_checkpoint_completes() {
     assert_snapshot!(check(
@@ -113,7 +113,7 @@ fn a_decline_aborts() {
     ));
 }
 
-/// Contract: J204, L226, L227.
+/// Contract: J204, L226, L227, L235.
 #[test]
 fn only_failures_in_a_row_fail_the_attempt() {
     let script = format!(

@@ -228,6 +228,7 @@ mod tests {
         assert_eq!(names.len(), MEANINGS.len());
     }
 
+    /// Contract: L230.
     #[test]
     fn what_each_reason_means() {
         let mut table = String::new();

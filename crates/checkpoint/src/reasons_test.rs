@@ -176,7 +176,7 @@ fn hooks_take_part_before_the_sources_are_told_and_one_that_fails_or_is_slow_fai
     ));
 }
 
-/// Contract: J204, J206, J208, J209, J210, J213, K223, K224, L226.
+/// Contract: J199, J204, J206, J208, J209, J210, J213, K223, K224, L226, L230, L235, O275.
 #[test]
 fn every_reason_that_can_be_raised_is_a_story() {
     let mut told = Vec::new();

@@ -118,7 +118,7 @@ fn the_last_checkpoint_is_for_everybody_who_waits_for_one() {
     ));
 }
 
-/// Contract: K224.
+/// Contract: J191, K224.
 /// Field case: R17.
 #[test]
 fn no_periodic_checkpoint_is_triggered_within_the_pause_whatever_comes_first() {

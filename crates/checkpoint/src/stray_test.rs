@@ -4,7 +4,7 @@ use highwater_state_api::{Attempt, CheckpointId, JobName, ObjectPath};
 use insta::assert_snapshot;
 
 use crate::script_test::{ATTEMPT, acknowledgement, completed, config, describe, now, object, run, start, subtask};
-use crate::{Acknowledgement, AttemptStart, Coordinator, CoordinatorConfig, Event, paths};
+use crate::{Acknowledgement, Action, AttemptStart, Coordinator, CoordinatorConfig, Event, paths};
 
 fn coordinator() -> Coordinator {
     Coordinator::new(CoordinatorConfig { max_concurrent: 9, timeout_ms: 60_000, ..config() }, start())
@@ -36,7 +36,9 @@ fn a_repeated_acknowledgement_changes_nothing() {
         enumerated 1
         ack-only 1 1/0
         ack-only 1 1/0
-        ack 1
+        ack-only 1 1/1
+        ack-only 1 0/1
+        ack-only 1 0/0
         ack 1
         written 1
         ack 1
@@ -47,6 +49,23 @@ fn a_repeated_acknowledgement_changes_nothing() {
         appended 6
         "
     ));
+}
+
+/// Contract: J195.
+#[test]
+fn the_first_acknowledgement_of_a_subtask_counts() {
+    let mut coordinator = coordinator();
+    run(&mut coordinator, "@0 running\n request\n enumerated 1\n ack-only 1 1/0");
+    let first = acknowledgement(ATTEMPT, CheckpointId(1), subtask(1, 0));
+    let second = with_state_at(first.clone(), "job/chk-1-5/another");
+    assert!(acknowledge(&mut coordinator, second).is_empty());
+    let mut written = Vec::new();
+    for one in [subtask(0, 0), subtask(0, 1), subtask(1, 1)] {
+        let last = acknowledgement(ATTEMPT, CheckpointId(1), one);
+        written.extend(coordinator.on_event(now(1), Event::Acknowledged(last)));
+    }
+    let [Action::WriteMetadata { metadata, .. }] = &written[..] else { panic!("{written:?}") };
+    assert_eq!(metadata.operators[1].subtasks[0], first.snapshot.operators[0].1);
 }
 
 /// Contract: J197.

@@ -29,7 +29,7 @@ fn a_checkpoint_that_is_not_newer_is_not_begun() {
     assert_eq!(checkpoints.begin(id(5)), Begin::Late);
 }
 
-/// Contract: G149.
+/// Contract: G149, G150.
 #[test]
 fn a_checkpoint_that_was_aborted_before_its_barrier_is_skipped() {
     let mut checkpoints = SubtaskCheckpoints::new(None);

@@ -28,6 +28,7 @@ fn the_defaults_are_those_of_flink_but_that_checkpoints_outlive_their_job() {
     assert_eq!(configured(&[]).unwrap(), defaults);
 }
 
+/// Contract: L231.
 #[test]
 fn every_option_is_read() {
     let found = configured(&[

@@ -75,6 +75,7 @@ mod tests {
         choose(&config)
     }
 
+    /// Contract: O275.
     #[test]
     fn regions_are_restarted_unless_somebody_wants_it_otherwise() {
         let is = |by_code, configured| chosen(by_code, configured).unwrap();

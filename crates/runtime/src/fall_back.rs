@@ -157,3 +157,7 @@ pub(crate) async fn say_dropped(
     start.retained.retain(|one| one.checkpoint <= restored);
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "fall_back_test.rs"]
+mod fall_back_test;

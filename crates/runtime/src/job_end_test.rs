@@ -87,7 +87,7 @@ fn dropped_checkpoints_are_gone_and_the_next_start_begins_from_nothing() {
     assert_eq!(start(&storage, 9).restored.unwrap().0, CheckpointId(3));
 }
 
-/// Contract: M239, M244, M247.
+/// Contract: J190, M239, M244, M247.
 #[test]
 fn whatever_step_is_the_last_one_the_next_start_finds_all_or_nothing() {
     let operations =

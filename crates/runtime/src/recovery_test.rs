@@ -132,6 +132,7 @@ fn the_log_says_as_an_error_what_is_suspected() {
     }
 }
 
+/// Contract: O282.
 #[test]
 fn an_outage_in_between_says_nothing_about_the_record() {
     let mut job = Job::new(ALWAYS, PoisonRecordAction::Report);

@@ -21,6 +21,7 @@ fn it_says_once_more_how_far_it_has_come_and_goes_on_where_it_is() {
     assert_eq!(fixture.run().0, ["snapshot 9 of attempt 4"]);
 }
 
+/// Contract: O275.
 #[test]
 fn one_that_has_ended_says_that_too_and_what_it_has_settled() {
     let mut fixture = Fixture::new(1, 1 << 20);

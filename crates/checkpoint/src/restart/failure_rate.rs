@@ -68,12 +68,14 @@ mod tests {
         assert!(answers(2, 1_000, &in_pairs).iter().all(|is_admitted| *is_admitted));
     }
 
+    /// Contract: O277.
     #[test]
     fn the_interval_includes_its_end() {
         assert_eq!(answers(2, 1_000, &[0, 500, 1_000]), [true, true, false]);
         assert_eq!(answers(2, 1_000, &[0, 500, 1_001]), [true, true, true]);
     }
 
+    /// Contract: O277.
     #[test]
     fn a_refused_failure_counts_too() {
         assert_eq!(answers(1, 1_000, &[0, 600, 1_200, 2_201]), [true, false, false, true]);

@@ -82,6 +82,7 @@ mod tests {
         assert_eq!(suspicions([from_nothing; 3]), [0, 0, 3]);
     }
 
+    /// Contract: O282.
     #[test]
     fn what_is_suspected_is_named() {
         let mut detector = PoisonRecordDetector::new(2);

@@ -107,6 +107,7 @@ fn the_reported_size_is_that_of_all_subtasks_and_what_is_new_is_told_apart_from_
     assert_snapshot!(observed.snapshot().to_string());
 }
 
+/// Contract: G136.
 #[test]
 fn a_checkpoint_that_expires_names_who_was_late_and_later_how_late() {
     let mut observed = Observed::new(config());

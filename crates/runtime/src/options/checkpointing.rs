@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// Contract: U347.
+    /// Contract: L231, U347.
     #[test]
     fn settings_that_make_no_sense_are_refused_with_their_bounds() {
         let notices = &mut ConfigNotices::default();
