@@ -76,11 +76,7 @@ impl Adoption {
     }
 
     /// Prepares what is restarted in the attempt that has claimed the job. An error means that nothing of it runs.
-    pub async fn prepare(
-        &self,
-        preparation: &Preparation<'_>,
-        claimed: &mut ClaimedJob,
-    ) -> Result<Prepared, JobError> {
+    pub async fn prepare(&self, preparation: &Preparation<'_>, claimed: &mut ClaimedJob) -> Result<Prepared, JobError> {
         self.check_newest(claimed)?;
         let prepared = prepare_if(preparation, claimed, &self.survivors, &|_, _| Ok(())).await?;
         preparation.fence.check().await?;
