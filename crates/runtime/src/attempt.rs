@@ -1,11 +1,11 @@
 //! One attempt: claims the job, starts its subtasks, drives the coordinator, and takes everything down again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_checkpoint::AttemptFailure;
-use highwater_state_api::{CheckpointId, MaxParallelism, OperatorUid};
+use highwater_state_api::CheckpointId;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -20,7 +20,8 @@ use crate::regions::Regions;
 use crate::restore::{Claimant, ClaimedJob, Over, begin_attempt};
 use crate::running_subtasks::{RunningSubtasks, start_subtasks};
 use crate::shell::{Shell, StorageWork};
-use crate::start::{self, Adoption, CANCEL_DEADLINE, Claims, Started, StartedAttempt, Starter};
+use crate::start::{self, CANCEL_DEADLINE, Claims, Started, StartedAttempt, Starter};
+use crate::takeover::{Adoption, TaskLayout};
 use crate::threads;
 use crate::{JobError, TaskError, failpoint};
 
@@ -96,9 +97,7 @@ pub(crate) struct RunningAttempt {
     subtasks: RunningSubtasks,
     pool: IoPool,
     fence: Fence,
-    /// Tasks of which nothing was started, since they had finished before.
-    finished: BTreeSet<u32>,
-    max_parallelism: BTreeMap<OperatorUid, MaxParallelism>,
+    layout: TaskLayout,
 }
 
 impl RunningAttempt {
@@ -121,7 +120,8 @@ impl RunningAttempt {
         let ClaimedJob { start, max_parallelism, .. } = *claimed;
         let shell = Shell::new(job, start, tasks, subtasks.lanes.clone(), enumerators, storage_work, inputs);
         let (job, claims) = (job.clone(), claims.clone());
-        Ok(Self { job, claims, shell, subtasks, pool, fence, finished, max_parallelism })
+        let layout = TaskLayout { finished, max_parallelism };
+        Ok(Self { job, claims, shell, subtasks, pool, fence, layout })
     }
 
     /// Runs the attempt to its end. When only a region has failed, the other tasks go on.
@@ -178,11 +178,7 @@ impl RunningAttempt {
         let left_out = &finished | &Regions::of(&self.job.graph).tasks_without(region);
         let (restarted, board) = start_subtasks(&self.job, &claimed, &left_out, contexts, &self.pool)?;
         let ClaimedJob { start, max_parallelism, .. } = *claimed;
-        self.finished.retain(|task| !region.contains(task));
-        self.finished.extend(finished);
-        for operator in region.iter().flat_map(|task| &self.job.graph.tasks[*task as usize].operators) {
-            self.max_parallelism.insert(operator.uid.clone(), max_parallelism[&operator.uid]);
-        }
+        self.layout.restart(&self.job.graph, region, &TaskLayout { finished, max_parallelism });
         self.subtasks.take_in(start.attempt, region, restarted);
         {
             let mut status = self.job.board.lock();
@@ -190,7 +186,7 @@ impl RunningAttempt {
             status.running.extend(board);
             status.running.sort_by_key(|running| (running.task, running.subtask));
         }
-        let tasks = self.job.graph.task_plans(&self.max_parallelism, &self.finished);
+        let tasks = self.job.graph.task_plans(&self.layout.max_parallelism, &self.layout.finished);
         self.shell.adopt(start, tasks, self.subtasks.lanes.clone(), region, enumerators);
         Ok(())
     }

@@ -108,7 +108,7 @@ impl Fence {
     }
 
     /// No attempt takes anything over any more: the next claim fences whoever has this fence, be it of the same process.
-    pub(crate) fn expect_nobody(&self) {
+    pub fn expect_nobody(&self) {
         if let Some(inner) = &self.0 {
             inner.lock().successor_nonce = None;
         }

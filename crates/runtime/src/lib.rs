@@ -68,6 +68,7 @@ mod standby;
 mod start;
 mod storage_work;
 mod subtask;
+mod takeover;
 mod threads;
 mod transaction_timeout;
 mod yaml_configuration;
@@ -91,15 +92,18 @@ pub use highwater_checkpoint::{
     PoisonRecord, RestartStrategy, SubtaskStateStats, TaskStateStats,
 };
 pub use job::{JobHandle, JobMonitor, JobOutcome, JobResult, JobStatus, SubtaskStatus};
+pub use job_end::{Dropped, drop_checkpoints};
 pub use lease_keeper::Renewals;
 pub use master::{Enumerators, Master, MasterEnd, Order, SharedStats};
 pub use master_hooks::MasterHookError;
 pub use metrics::SubtaskMetrics;
 pub use prepare::{Contexts, Preparation, Prepared, prepare};
+pub use regions::Regions;
 pub use retrying_storage::{Patience, RetryingStorage};
 pub use runtime_mode::RuntimeExecutionMode;
 pub use snapshot::{AsyncSnapshot, SnapshotExecutor};
 pub use standby::{StandbyLook, StandbyWatch};
 pub use storage_work::carry_out;
 pub use subtask::{Step, Subtask, SubtaskParts};
+pub use takeover::{Adoption, TaskLayout};
 pub use yaml_configuration::{YamlError, configuration_from_yaml, configuration_from_yaml_file};

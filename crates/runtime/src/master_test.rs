@@ -170,5 +170,5 @@ fn people_are_told_once_that_the_last_checkpoint_is_complete_and_subtasks_until_
         }
     });
     assert_eq!(told(&complete), [&Control::Complete(checkpoint); 4]);
-    assert_eq!(log.matches("complete checkpoint=1").count(), 1, "{log}");
+    assert_eq!(log.matches("complete job=job checkpoint=1").count(), 1, "{log}");
 }

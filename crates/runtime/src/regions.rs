@@ -7,14 +7,14 @@ use crate::graph::JobGraph;
 /// Which tasks are one region. What one of them loses can be made good only by all of them together; whatever happens in one
 /// region, the others need not know.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Regions {
+pub struct Regions {
     /// By task: the least index of a task of its region.
     of_task: Vec<u32>,
 }
 
 impl Regions {
     /// The regions of a job.
-    pub(crate) fn of(graph: &JobGraph) -> Self {
+    pub fn of(graph: &JobGraph) -> Self {
         let edges: Vec<(usize, usize)> = graph.edges.iter().map(|edge| (edge.from, edge.to)).collect();
         Self::over(graph.tasks.len(), &edges)
     }
@@ -36,7 +36,7 @@ impl Regions {
     }
 
     /// The tasks of all other regions.
-    pub(crate) fn tasks_without(&self, tasks: &BTreeSet<u32>) -> BTreeSet<u32> {
+    pub fn tasks_without(&self, tasks: &BTreeSet<u32>) -> BTreeSet<u32> {
         (0..self.of_task.len() as u32).filter(|task| !tasks.contains(task)).collect()
     }
 

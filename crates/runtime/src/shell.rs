@@ -92,28 +92,17 @@ impl Shell {
         tasks: Vec<TaskPlan>,
         lanes: ControlLanes,
         region: &BTreeSet<u32>,
-        mut enumerators: Enumerators,
+        enumerators: Enumerators,
     ) {
-        let survivors = (0..tasks.len() as u32).filter(|task| !region.contains(task)).collect();
-        let mut remaining = self.master.take_remaining();
-        enumerators.append(&mut remaining.enumerators);
         self.attempt = start.attempt;
-        let coordinator = coordinator(&self.job, start, tasks).taking_over(&remaining.coordinator, &survivors);
+        let survivors = (0..tasks.len() as u32).filter(|task| !region.contains(task)).collect();
+        let coordinator = coordinator(&self.job, start, tasks);
         let restarted = lanes.subtasks().filter(|subtask| region.contains(&subtask.task));
-        let subtasks: BTreeSet<SubtaskId> = restarted.chain(remaining.subtasks.iter().copied()).collect();
-        (self.expected, self.running, self.failed_region) = (subtasks.len(), 0, None);
-        let master = Master::new(coordinator, subtasks, enumerators).with_adopted(remaining.subtasks.clone());
-        self.master = equipped(&self.job, master);
+        let orders = self.master.take_over(self.attempt, coordinator, &survivors, restarted, enumerators);
+        (self.expected, self.running, self.failed_region) = (self.master.subtasks(), 0, None);
         self.lanes = lanes;
         self.gone.retain(|subtask| !region.contains(&subtask.task));
-        let newest = self.newest_checkpoint();
-        for subtask in remaining.subtasks {
-            self.tell(subtask, Control::Adopt(self.attempt));
-            // Whoever has settled it says so to the next attempt too.
-            if let Some(checkpoint) = newest {
-                self.tell(subtask, Control::Complete(checkpoint));
-            }
-        }
+        self.obey(orders);
     }
 
     /// Drives the master until the attempt is over.

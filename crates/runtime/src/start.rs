@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use highwater_checkpoint::{AttemptFailure, HookState, Now};
-use highwater_state_api::{CheckpointId, RowSettings};
+use highwater_state_api::RowSettings;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -20,6 +20,7 @@ use crate::prepare::{Preparation, Prepared, finished_in, prepare_if};
 use crate::restore::{Begun, Claimant, ClaimedJob, Over, Restored, begin_attempt_if, remove_left_overs};
 use crate::retrying_storage::RetryingStorage;
 use crate::standby::{self, SharedWatch, StandbyWatch, Waited};
+use crate::takeover::Adoption;
 use crate::{JobError, batch_restore, random, threads};
 
 /// How long a cancelled start is waited for. It ends at its next call of the storage; if the storage does not return from
@@ -87,19 +88,6 @@ pub(crate) struct Starter {
     pub(crate) inputs: mpsc::Sender<Input>,
     /// What is not started, because it goes on.
     pub(crate) adoption: Option<Adoption>,
-}
-
-/// What an attempt takes over, instead of starting it.
-#[derive(Clone)]
-pub(crate) struct Adoption {
-    /// The tasks that go on.
-    pub(crate) survivors: BTreeSet<u32>,
-    /// The fence that their subtasks have.
-    pub(crate) fence: Fence,
-    /// The largest id of a checkpoint that they may have heard of.
-    pub(crate) triggered: Option<CheckpointId>,
-    /// The newest complete checkpoint that they may have heard of.
-    pub(crate) newest: Option<CheckpointId>,
 }
 
 /// How one try to claim the job came out.
@@ -178,15 +166,15 @@ impl Starter {
         let begun_at = job.clock.now();
         let claimant = Claimant { nonce: claims.nonce, over };
         let accepts = accepts(job);
-        let (mut options, mut triggered) = (job.restore_options(), None);
-        if let Some(adoption) = adoption {
-            // Whoever goes on cannot be taken back further than the newest checkpoint.
-            options.falls_back = false;
-            triggered = adoption.triggered;
-            adoption.fence.expect_successor(claims.nonce);
-        }
-        let begun = begin_attempt_if(&storage, &job.name, &targets, options, claimant, triggered, &accepts);
-        let claimed = match begun.await? {
+        let options = job.restore_options();
+        let begun = match adoption {
+            Some(adoption) => {
+                let nonce = claims.nonce;
+                adoption.begin_attempt_if(&storage, &job.name, &targets, options, nonce, begun_at, &accepts).await?
+            }
+            None => begin_attempt_if(&storage, &job.name, &targets, options, claimant, None, &accepts).await?,
+        };
+        let claimed = match begun {
             Begun::Finished => return Ok(Tried::Ended(Started::Finished)),
             Begun::Held { sequence } if over == Over::Own => {
                 return Err(JobError::Coordinator(AttemptFailure::Fenced { sequence }));
@@ -196,10 +184,7 @@ impl Starter {
         };
         claims.has_claimed.store(true, Ordering::Relaxed);
         let fence = match adoption {
-            Some(adoption) => {
-                adoption.fence.succeed(&claimed.start, begun_at);
-                adoption.fence.clone()
-            }
+            Some(adoption) => adoption.fence.clone(),
             None => self.fence(&claimed, begun_at, runtime.clone()),
         };
         match self.prepare(claimed, &storage, &fence, runtime).await {
@@ -225,7 +210,7 @@ impl Starter {
         }
         let left_overs = std::mem::take(&mut claimed.left_overs);
         remove_left_overs(storage, &job.name, fence, left_overs).await?;
-        self.check_newest(&claimed)?;
+        self.adoption.as_ref().map_or(Ok(()), |adoption| adoption.check_newest(&claimed))?;
         note_claimed(job, &claimed);
         let preparation = Preparation {
             job: &job.name,
@@ -248,17 +233,6 @@ impl Starter {
             restore_hooks(job, &claimed)?;
         }
         Ok(StartedAttempt { claimed, prepared, fence: fence.clone() })
-    }
-
-    /// Whoever goes on knows of the checkpoint that the others go back to, and of none that is newer.
-    fn check_newest(&self, claimed: &ClaimedJob) -> Result<(), JobError> {
-        let restored = claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint);
-        match &self.adoption {
-            Some(adoption) if adoption.newest != restored => Err(JobError::Log(
-                format!("the newest complete checkpoint is {restored:?}, expected {:?}", adoption.newest).into(),
-            )),
-            _ => Ok(()),
-        }
     }
 
     fn fence(&self, claimed: &ClaimedJob, begun_at: Now, runtime: Handle) -> Fence {

@@ -10,7 +10,9 @@
 //! * [`Planted`] bugs, in wrappers around the production parts, prove that a violation would be noticed.
 
 mod coverage;
+mod damage;
 mod dice;
+mod ending;
 mod invariants;
 mod job;
 mod observe;
@@ -23,6 +25,7 @@ mod runner;
 mod scenario;
 mod schedule;
 mod storage;
+mod takeover;
 mod trace;
 mod view;
 mod work;

@@ -4,7 +4,7 @@ use highwater_checkpoint::{LogRecord, paths};
 use highwater_state_api::Attempt;
 
 use crate::invariants::fencing::Actor;
-use crate::invariants::{Violation, barriers, commits, durable, fencing};
+use crate::invariants::{Violation, barriers, commits, durable, fencing, restored};
 use crate::job::SinkEvent;
 use crate::storage::{StorageEvent, When};
 use crate::world::World;
@@ -15,13 +15,15 @@ impl World {
         for event in self.storage.take_events() {
             self.observe_storage(event)?;
         }
-        for event in self.surroundings.outside.take_events() {
-            self.observe_sink(&event)?;
+        for place in 0..self.surroundings.pipelines.len() {
+            for event in self.surroundings.pipelines[place].outside.take_events() {
+                self.observe_sink(place, &event)?;
+            }
         }
-        self.actor = None;
-        if let Some(process) = &self.process {
-            for checkpoint in process.witness.take_fresh() {
-                barriers::check(&process.witness.lock(), checkpoint)?;
+        (self.actor, self.is_taking_over) = (None, false);
+        for witness in self.process.iter().flat_map(|process| &process.witnesses) {
+            for checkpoint in witness.take_fresh() {
+                barriers::check(&witness.lock(), checkpoint)?;
             }
         }
         Ok(())
@@ -33,10 +35,13 @@ impl World {
             StorageEvent::Logged(sequence, record) => {
                 self.trace.write(self.now_ms, "storage", format_args!("log {sequence} is created: {record:?}"));
                 self.ids.logged(sequence, &record)?;
+                if let LogRecord::Dropped { newest: Some(newest), .. } = record {
+                    restored::check_passed_over(&self.completed, newest)?;
+                }
                 self.completed.logged(&record);
                 match record {
                     LogRecord::Finished { .. } => {
-                        commits::check_finished(&self.surroundings.input, &self.surroundings.outside)?;
+                        self.surroundings.pipelines.iter().try_for_each(commits::check_finished)?;
                     }
                     LogRecord::Completed { .. } => {
                         self.coverage.count("log records of complete checkpoints");
@@ -45,8 +50,12 @@ impl World {
                     LogRecord::Claim { nonce, .. } => {
                         self.coverage.count("claims");
                         self.claims.insert(Attempt(sequence), nonce);
+                        if self.is_taking_over {
+                            self.takeovers.insert(Attempt(sequence));
+                        }
                     }
-                    LogRecord::Dropped { .. } => {}
+                    LogRecord::Dropped { newest: None, .. } => self.note_dropped(),
+                    LogRecord::Dropped { newest: Some(newest), .. } => self.note_fell_back(newest)?,
                 }
             }
             StorageEvent::Deleted(path) => {
@@ -69,12 +78,22 @@ impl World {
         Ok(())
     }
 
+    /// The job begins from nothing the next time: all that it has written comes again.
+    fn note_dropped(&mut self) {
+        self.coverage.count("log records of dropped checkpoints");
+        let went_back = self.surroundings.pipelines.iter().map(|pipeline| pipeline.outside.go_back_to(None));
+        if went_back.sum::<usize>() > 0 {
+            self.coverage.count("log records of dropped checkpoints: something was committed");
+        }
+        self.forget_topology();
+    }
+
     /// Whoever acts, where it looks into the log before each effect, or where nobody claims the job during its lease.
     fn strict_actor(&self) -> Option<Actor> {
         self.actor.filter(|_| self.scenario.lease_ms == 0 || self.scenario.stands_by)
     }
 
-    fn observe_sink(&mut self, event: &SinkEvent) -> Result<(), Violation> {
+    fn observe_sink(&mut self, place: usize, event: &SinkEvent) -> Result<(), Violation> {
         self.trace.write(self.now_ms, "outside", format_args!("{event:?}"));
         match event {
             SinkEvent::Committed(transaction) => {
@@ -90,6 +109,6 @@ impl World {
             }
             SinkEvent::Prepared(_) | SinkEvent::Lost(_) => {}
         }
-        commits::check(&self.completed, &self.surroundings.outside, event)
+        commits::check(&self.completed, (place, &self.surroundings.pipelines[place]), event)
     }
 }

@@ -88,6 +88,7 @@ impl World {
         if how.contains("has claimed the job") {
             self.coverage.count("pauses: fenced");
         }
+        process.fence.expect_nobody();
         process.stop(self.time());
         for report in std::mem::take(&mut process.reports) {
             self.keep_late(report);

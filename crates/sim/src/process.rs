@@ -15,8 +15,8 @@ use highwater_runtime::graph::JobGraph;
 use highwater_runtime::operator::OperatorContext;
 use highwater_runtime::restore::ClaimedJob;
 use highwater_runtime::{
-    AsyncSnapshot, AttemptEnvironment, BuiltSubtask, Fence, JobError, Master, MasterEnd, Prepared, Renewals,
-    SharedStats, SnapshotExecutor, Step, Subtask, TaskError, build_subtasks,
+    AsyncSnapshot, AttemptEnvironment, BuiltSubtask, Contexts, Fence, JobError, Master, MasterEnd, Order, Prepared,
+    Regions, Renewals, SharedStats, SnapshotExecutor, Step, Subtask, TaskError, TaskLayout, build_subtasks,
 };
 use highwater_state_api::{Attempt, CheckpointId, JobName, KEY_HASH_ID, OperatorUid, SubtaskId};
 
@@ -24,6 +24,7 @@ use crate::invariants::failures::Failures;
 use crate::planted::Planted;
 use crate::probe::Witness;
 use crate::scenario::{Protocol, Scenario};
+use crate::takeover::Failover;
 
 /// How many checkpoints may fail between two steps.
 const FAILURES_MAX: usize = 64;
@@ -42,8 +43,18 @@ pub(crate) struct Process {
     pub reports: Vec<Report>,
     /// Snapshots that nobody writes yet.
     pub snapshots: Arc<Snapshots>,
-    /// What the probes of this attempt have seen.
-    pub witness: Witness,
+    /// What the probes of each pipeline have seen since it was started.
+    pub witnesses: Vec<Witness>,
+    /// What it runs.
+    pub graph: Arc<JobGraph>,
+    /// What of that has finished, and the number of key groups.
+    pub layout: TaskLayout,
+    /// In its claims.
+    pub nonce: u64,
+    /// The attempts that its subtasks are of, or were of before they were taken over.
+    pub attempts: BTreeSet<Attempt>,
+    /// A region has failed, and is being restarted.
+    pub failover: Option<Failover>,
     /// Asked before effects.
     pub fence: Fence,
     /// Renews the lease where others stand by; elsewhere while it is being renewed.
@@ -104,6 +115,22 @@ pub(crate) struct Claim {
     pub prepared: Prepared,
     /// Asked before effects.
     pub fence: Fence,
+    /// In the claims of the process.
+    pub nonce: u64,
+}
+
+/// Tasks that are to be restarted while the others go on.
+pub(crate) struct Restart {
+    /// The job of the new attempt.
+    pub graph: Arc<JobGraph>,
+    /// What was claimed, and is prepared for these tasks alone.
+    pub claim: Claim,
+    /// The tasks.
+    pub tasks: BTreeSet<u32>,
+    /// All others.
+    pub survivors: BTreeSet<u32>,
+    /// New ones for the pipelines of which something is restarted.
+    pub witnesses: Vec<Witness>,
 }
 
 impl Process {
@@ -111,69 +138,73 @@ impl Process {
     pub(crate) fn new(
         scenario: &Scenario,
         job: &JobName,
-        graph: &JobGraph,
+        graph: Arc<JobGraph>,
         claim: Claim,
-        witness: Witness,
+        witnesses: Vec<Witness>,
         planted: Option<Planted>,
     ) -> Result<Self, JobError> {
-        let Claim { claimed, mut prepared, fence } = claim;
-        let ids: Vec<SubtaskId> = prepared.contexts.keys().copied().collect();
-        let bells: BTreeMap<SubtaskId, Arc<Bell>> = ids.iter().map(|id| (*id, Arc::default())).collect();
-        let mailboxes: BTreeMap<SubtaskId, Arc<Mailbox>> = ids.iter().map(|id| (*id, Arc::default())).collect();
+        let Claim { claimed, prepared, fence, nonce } = claim;
+        let Prepared { finished, enumerators, contexts } = prepared;
         let snapshots = Arc::new(Snapshots::default());
-        let environment = AttemptEnvironment {
-            job: job.clone(),
-            attempt: claimed.start.attempt,
-            restored: claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint),
-            mode: CheckpointingMode::ExactlyOnce,
-            checkpoints_after_tasks_finish: true,
-            finished: &prepared.finished,
-            max_parallelism: &claimed.max_parallelism,
-            channel_bytes_max: scenario.channel_bytes_max,
-            executor: snapshots.clone(),
-            waker: &|id| Waker::from(bells[&id].clone()),
-            reports: &|id| Box::new(MailboxSender(mailboxes[&id].clone())),
-        };
-        let built = build_subtasks(graph, &environment)?;
-        let slot = |BuiltSubtask { subtask, control, .. }| {
-            let id = Subtask::id(&subtask);
-            let name = format!("{}/{}", graph.tasks[id.task as usize].operators[0].uid, id.subtask);
-            let (contexts, bell, reports) = (prepared.contexts.remove(&id), bells[&id].clone(), mailboxes[&id].clone());
-            let (orders, notices) = (VecDeque::new(), Vec::new());
-            let subtask = subtask.with_alignment_timeout(Duration::from_millis(scenario.protocol.timeout_ms));
-            (id, Slot { name, subtask, contexts, control, bell, rest: Rest::Ready, orders, notices, reports })
-        };
-        let slots = built.into_iter().map(slot).collect();
+        let slots = build_slots(scenario, job, &graph, &claimed, &finished, contexts, &snapshots)?;
         let attempt = claimed.start.attempt;
-        let mut config = coordinator_config(&scenario.protocol, job, graph, &claimed, &prepared.finished);
-        if planted == Some(Planted::ExpiredNotCounted) {
-            config.tolerable_failures = u32::MAX;
-        }
-        let mut tracker = CheckpointStatsTracker::new(FAILURES_MAX);
-        tracker.begin_attempt(Now::default(), attempt, None, &config);
-        let stats = Arc::new(Mutex::new(tracker));
-        let master = Master::new(Coordinator::new(config, claimed.start), ids, prepared.enumerators);
-        let master = master.with_stats(stats.clone());
-        let (answers, reports) = (Vec::new(), Vec::new());
+        let layout = TaskLayout { finished, max_parallelism: claimed.max_parallelism };
+        let config = coordinator_config(&scenario.protocol, job, &graph, &layout, planted);
+        let stats = Arc::new(Mutex::new(CheckpointStatsTracker::new(FAILURES_MAX)));
+        begin_stats(&stats, attempt, &config);
+        let master = Master::new(Coordinator::new(config, claimed.start), slots.keys().copied(), enumerators);
+        let master = master.with_stats(stats.clone()).with_regions(regions_of(&graph, planted));
         let failures = Failures::new(scenario.protocol.tolerable_failures);
-        let (requested, end) = (0, None);
-        let (renewals, renewal_at_ms) = (None, 0);
         Ok(Self {
             attempt,
             master,
             slots,
-            answers,
-            reports,
+            answers: Vec::new(),
+            reports: Vec::new(),
             snapshots,
-            witness,
+            witnesses,
+            graph,
+            layout,
+            nonce,
+            attempts: BTreeSet::from([attempt]),
+            failover: None,
             fence,
-            renewals,
-            renewal_at_ms,
-            requested,
+            renewals: None,
+            renewal_at_ms: 0,
+            requested: 0,
             stats,
             failures,
-            end,
+            end: None,
         })
+    }
+
+    /// Becomes the process of the attempt that has claimed the job and is prepared to restart these tasks. Returns what those
+    /// are told that go on.
+    pub(crate) fn adopt(
+        &mut self,
+        scenario: &Scenario,
+        job: &JobName,
+        restart: Restart,
+        planted: Option<Planted>,
+    ) -> Result<Vec<Order>, JobError> {
+        let Restart { graph, claim, tasks, survivors, witnesses } = restart;
+        let Claim { claimed, prepared, .. } = claim;
+        let Prepared { finished, enumerators, contexts } = prepared;
+        let left_out = &finished | &survivors;
+        let mut restarted = build_slots(scenario, job, &graph, &claimed, &left_out, contexts, &self.snapshots)?;
+        self.attempt = claimed.start.attempt;
+        self.attempts.insert(self.attempt);
+        self.layout.restart(&graph, &tasks, &TaskLayout { finished, max_parallelism: claimed.max_parallelism });
+        let config = coordinator_config(&scenario.protocol, job, &graph, &self.layout, planted);
+        begin_stats(&self.stats, self.attempt, &config);
+        let coordinator = Coordinator::new(config, claimed.start);
+        let ids: Vec<SubtaskId> = restarted.keys().copied().collect();
+        let orders = self.master.take_over(self.attempt, coordinator, &survivors, ids, enumerators);
+        self.slots.retain(|id, _| !tasks.contains(&id.task));
+        self.slots.append(&mut restarted);
+        (self.graph, self.witnesses) = (graph, witnesses);
+        self.failures = Failures::new(scenario.protocol.tolerable_failures);
+        Ok(orders)
     }
 
     /// Why a checkpoint has failed, a short while ago.
@@ -186,13 +217,20 @@ impl Process {
         }
     }
 
+    /// Whether nothing of these tasks runs any more, and nothing that it has said is on its way.
+    pub(crate) fn have_gone(&self, tasks: &BTreeSet<u32>) -> bool {
+        let mut slots = self.slots.iter().filter(|(id, _)| tasks.contains(&id.task));
+        slots.all(|(_, slot)| slot.rest == Rest::Gone && slot.reports.is_empty())
+    }
+
     /// The next time at which something happens by itself.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
         let waiting = self.slots.values().filter_map(|slot| match slot.rest {
             Rest::Waits(Some(until)) => Some(until.as_millis() as u64),
             _ => None,
         });
-        waiting.chain(self.master.next_deadline()).min()
+        let failover = self.failover.as_ref().and_then(Failover::deadline_ms);
+        waiting.chain(self.master.next_deadline()).chain(failover).min()
     }
 
     /// The attempt is over: every subtask is told to stop, and does.
@@ -252,30 +290,89 @@ impl Slot {
         }
     }
 
+    /// It is told to stop, and what was on its way to it is lost.
+    pub(crate) fn cancel(&mut self) {
+        self.orders.clear();
+        self.notices.clear();
+        self.control.send(Control::Cancel);
+    }
+
     /// A message has reached it.
     pub(crate) fn deliver(&self, message: Control) {
         self.control.send(message);
     }
 }
 
+/// Makes the subtasks for which there are contexts.
+fn build_slots(
+    scenario: &Scenario,
+    job: &JobName,
+    graph: &JobGraph,
+    claimed: &ClaimedJob,
+    left_out: &BTreeSet<u32>,
+    mut contexts: Contexts,
+    snapshots: &Arc<Snapshots>,
+) -> Result<BTreeMap<SubtaskId, Slot>, JobError> {
+    let ids: Vec<SubtaskId> = contexts.keys().copied().collect();
+    let bells: BTreeMap<SubtaskId, Arc<Bell>> = ids.iter().map(|id| (*id, Arc::default())).collect();
+    let mailboxes: BTreeMap<SubtaskId, Arc<Mailbox>> = ids.iter().map(|id| (*id, Arc::default())).collect();
+    let environment = AttemptEnvironment {
+        job: job.clone(),
+        attempt: claimed.start.attempt,
+        restored: claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint),
+        mode: CheckpointingMode::ExactlyOnce,
+        checkpoints_after_tasks_finish: true,
+        finished: left_out,
+        max_parallelism: &claimed.max_parallelism,
+        channel_bytes_max: scenario.channel_bytes_max,
+        executor: snapshots.clone(),
+        waker: &|id| Waker::from(bells[&id].clone()),
+        reports: &|id| Box::new(MailboxSender(mailboxes[&id].clone())),
+    };
+    let built = build_subtasks(graph, &environment)?;
+    let slot = |BuiltSubtask { subtask, control, .. }| {
+        let id = Subtask::id(&subtask);
+        let name = format!("{}/{}", graph.tasks[id.task as usize].operators[0].uid, id.subtask);
+        let (contexts, bell, reports) = (contexts.remove(&id), bells[&id].clone(), mailboxes[&id].clone());
+        let (orders, notices) = (VecDeque::new(), Vec::new());
+        let subtask = subtask.with_alignment_timeout(Duration::from_millis(scenario.protocol.timeout_ms));
+        (id, Slot { name, subtask, contexts, control, bell, rest: Rest::Ready, orders, notices, reports })
+    };
+    Ok(built.into_iter().map(slot).collect())
+}
+
+/// What is restarted together; planted: each task alone.
+fn regions_of(graph: &JobGraph, planted: Option<Planted>) -> Regions {
+    if planted == Some(Planted::TaskRestartedWithoutItsRegion) {
+        return Regions::of(&JobGraph { tasks: graph.tasks.clone(), edges: Vec::new() });
+    }
+    Regions::of(graph)
+}
+
+fn begin_stats(stats: &SharedStats, attempt: Attempt, config: &CoordinatorConfig) {
+    let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
+    stats.begin_attempt(Now::default(), attempt, None, config);
+}
+
 fn coordinator_config(
     protocol: &Protocol,
     job: &JobName,
     graph: &JobGraph,
-    claimed: &ClaimedJob,
-    finished: &BTreeSet<u32>,
+    layout: &TaskLayout,
+    planted: Option<Planted>,
 ) -> CoordinatorConfig {
+    let counts = planted != Some(Planted::ExpiredNotCounted);
     CoordinatorConfig {
         job: job.clone(),
         interval_ms: Some(protocol.interval_ms),
         timeout_ms: protocol.timeout_ms,
         min_pause_ms: protocol.min_pause_ms,
         max_concurrent: protocol.max_concurrent,
-        tolerable_failures: protocol.tolerable_failures,
+        tolerable_failures: if counts { protocol.tolerable_failures } else { u32::MAX },
         checkpoints_after_tasks_finish: true,
         retain: protocol.retain,
         key_hash: KEY_HASH_ID.to_owned(),
-        tasks: graph.task_plans(&claimed.max_parallelism, finished),
+        tasks: graph.task_plans(&layout.max_parallelism, &layout.finished),
     }
 }
 

@@ -58,6 +58,13 @@ impl Input {
         Self { splits, of_first }
     }
 
+    /// The same, shorter: of a pipeline beside the one that most worlds have.
+    pub(crate) fn draw_short(dice: &mut Dice) -> Self {
+        let (splits, keys) = (dice.between(1, 3), dice.between(1, 5));
+        let mut split = |length| (0..length).map(|_| dice.below(keys) as u32).collect::<Vec<_>>();
+        Self { splits: (0..splits).map(|number| split(4 + number * 7)).collect(), of_first: 1 }
+    }
+
     /// How many splits there are.
     pub(crate) fn splits(&self) -> u32 {
         self.splits.len() as u32

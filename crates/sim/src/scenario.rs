@@ -37,6 +37,10 @@ pub(crate) struct FaultRates {
     pub kill: u32,
     /// The process stands still and is taken for dead, in each step.
     pub pause: u32,
+    /// The newest checkpoint is damaged, in each step in which an older one is kept.
+    pub damage: u32,
+    /// The job is cancelled, in each step.
+    pub cancel: u32,
     /// A function fails, in each step.
     pub task_failure: u32,
     /// A function fails to snapshot its state the next time, in each step.
@@ -80,6 +84,8 @@ pub(crate) struct Protocol {
 pub(crate) struct Scenario {
     /// What is read.
     pub input: Input,
+    /// What another pipeline reads, if there is one: then each pipeline is a region that is restarted alone.
+    pub other_input: Option<Input>,
     /// Whether event time is read from the records, by a second operator in the source's chain.
     pub with_timestamps: bool,
     /// Number of key groups.
@@ -100,6 +106,10 @@ pub(crate) struct Scenario {
     pub kills_max: u32,
     /// How often a process stands still at most.
     pub pauses_max: u32,
+    /// How often the newest checkpoint is damaged at most. Where it may be, a start goes on from an older one.
+    pub damages_max: u32,
+    /// How often the owner cancels the job, whose checkpoints are dropped then, and starts it again.
+    pub cancels_max: u32,
     /// How long a lease is: 0 has the log read before each effect.
     pub lease_ms: u64,
     /// Whether a process waits until whoever has the job is silent for a lease; then whoever has it renews its lease.
@@ -118,12 +128,31 @@ impl Scenario {
         let input = Input::draw(dice);
         // One seed in six is calm: whatever goes wrong there cannot be excused by a fault.
         let is_calm = dice.chance(160);
-        let faults = if is_calm { FaultRates::default() } else { FaultRates::draw(dice) };
+        let mut faults = if is_calm { FaultRates::default() } else { FaultRates::draw(dice) };
+        let other_input = dice.chance(160).then(|| Input::draw_short(dice));
+        if other_input.is_some() && !is_calm {
+            faults.task_failure = dice.pick(&[1, 2, 5]);
+        }
         let speed = |dice: &mut Dice| dice.pick(&[1, 3, 10, 10]);
         let interval_ms = dice.pick(&[2, 5, 10, 20]);
         let lease_ms = dice.pick(&[0, 0, 20, 60]);
+        let stands_by = lease_ms > 0 && dice.chance(750);
+        // Who does not wait for the lease of others may begin anew while one of them still commits.
+        let may_cancel = lease_ms == 0 || stands_by;
+        if !is_calm && may_cancel && dice.chance(150) {
+            faults.cancel = dice.pick(&[1, 2, 5]);
+        }
+        let mut retain = dice.pick(&[1, 1, 2, 3]);
+        if !is_calm && may_cancel && dice.chance(150) {
+            faults.damage = dice.pick(&[10, 50]);
+            // Otherwise hardly two checkpoints are complete before the world is healed.
+            faults.storage_before = faults.storage_before.min(20);
+            faults.kill = faults.kill.min(2);
+            retain = dice.pick(&[2, 3]);
+        }
         Self {
             input,
+            other_input,
             with_timestamps: dice.chance(400),
             max_parallelism: dice.pick(&[3, 4, 8, 16]),
             sets_max_parallelism: dice.chance(500),
@@ -136,13 +165,15 @@ impl Scenario {
                 min_pause_ms: dice.pick(&[0, 0, 7]),
                 max_concurrent: dice.pick(&[1, 1, 2, 3]),
                 tolerable_failures: dice.pick(&[0, 3, u32::MAX, u32::MAX]),
-                retain: dice.pick(&[1, 1, 2, 3]),
+                retain,
             },
             faults,
             kills_max: dice.pick(&[1, 2, 3, 5]),
             pauses_max: dice.pick(&[1, 2, 3]),
+            damages_max: dice.pick(&[1, 2]),
+            cancels_max: dice.pick(&[1, 1, 2]),
             lease_ms,
-            stands_by: lease_ms > 0 && dice.chance(750),
+            stands_by,
             pace: Pace {
                 subtask: speed(dice),
                 control: speed(dice),
@@ -177,6 +208,8 @@ impl FaultRates {
             lost_settled: dice.pick(&[0, 0, 100, 300]),
             kill: dice.pick(&[0, 1, 2, 4]),
             pause: dice.pick(&[0, 0, 2, 6]),
+            damage: 0,
+            cancel: 0,
             task_failure: dice.pick(&[0, 0, 0, 2]),
             decline: dice.pick(&[0, 0, 5, 20]),
         }

@@ -8,7 +8,7 @@ use highwater_checkpoint::{
     renewal_interval_ms,
 };
 use highwater_runtime::control::{Control, Report};
-use highwater_runtime::{Order, Step};
+use highwater_runtime::{MasterEnd, Order, Step};
 use highwater_state_api::{Attempt, CheckpointId, StateHandle, SubtaskId};
 
 use crate::invariants::fencing::Actor;
@@ -48,6 +48,10 @@ enum Choice {
     Renewal,
     /// The start of an attempt goes on.
     Starting,
+    /// Somebody goes on dropping checkpoints.
+    Dropping(usize),
+    /// The restart of a region goes on.
+    Failover,
     /// The master's deadline has come.
     Tick,
     /// Records arrive for readers that wait for some.
@@ -86,6 +90,10 @@ impl World {
                 Ok(())
             }
             Choice::Starting => self.go_on_starting(),
+            Choice::Dropping(index) => {
+                self.go_on_dropping(index);
+                Ok(())
+            }
             Choice::WakeSleepers => {
                 self.surroundings.sleepers.wake();
                 self.trace.write(self.now_ms, "world", "records arrive for readers that wait");
@@ -102,6 +110,7 @@ impl World {
         if self.is_starting() {
             choices.push((pace.storage, Choice::Starting));
         }
+        choices.extend(self.droppings().map(|(weight, index)| (weight, Choice::Dropping(index))));
         let Some(process) = &self.process else { return choices };
         for (id, slot) in &process.slots {
             if slot.is_ready(self.time()) {
@@ -125,6 +134,9 @@ impl World {
         }
         if process.renewals.is_some() && process.renewal_at_ms <= self.now_ms {
             choices.push((pace.storage, Choice::Renewal));
+        }
+        if process.failover.as_ref().is_some_and(|failover| failover.is_ready(process, self.now_ms)) {
+            choices.push((pace.storage, Choice::Failover));
         }
         if self.surroundings.sleepers.any() {
             choices.push((1, Choice::WakeSleepers));
@@ -179,11 +191,15 @@ impl World {
         self.actor = Some(self.actor_of(&mut work));
         let Some(outcome) = work.go_on() else { return self.works.push(work) };
         self.trace.write(self.now_ms, "storage", format_args!("done: {} (attempt {})", work.name, work.attempt));
-        match (outcome, self.process.as_mut().filter(|process| process.attempt == work.attempt)) {
-            (Outcome::Answer(Some(event)), Some(process)) => process.answers.push(event),
-            (Outcome::Answer(_), _) => {}
+        let process = self.process.as_mut().filter(|process| process.attempts.contains(&work.attempt));
+        let is_of_before = process.as_ref().is_some_and(|process| process.attempt != work.attempt);
+        match (outcome, process) {
+            // Subtasks that go on report to the attempt that has taken them over, and their storage work is theirs.
             (Outcome::Report(report), Some(process)) => process.reports.push(report),
             (Outcome::Report(report), None) => self.keep_late(report),
+            (Outcome::Answer(_) | Outcome::Renewed(..), Some(_)) if is_of_before => {}
+            (Outcome::Answer(Some(event)), Some(process)) => process.answers.push(event),
+            (Outcome::Answer(_), _) => {}
             (Outcome::Renewed(renewals, event), Some(process)) => {
                 self.coverage.count("renewals");
                 process.answers.extend(event);
@@ -210,7 +226,10 @@ impl World {
     fn act(&mut self, chosen: Choice) -> Result<(), Violation> {
         let Some(mut process) = self.process.take() else { return Ok(()) };
         self.actor = Some(Actor { attempt: process.attempt, begun_fenced: self.is_to_do_nothing(process.attempt) });
-        let orders = self.happen(&mut process, chosen);
+        let orders = match chosen {
+            Choice::Failover => self.go_on_failing_over(&mut process)?,
+            chosen => self.happen(&mut process, chosen),
+        };
         self.obey(&mut process, orders)?;
         for snapshot in process.snapshots.take() {
             self.works.push(Work::snapshot(self.storage.clone(), snapshot));
@@ -270,7 +289,13 @@ impl World {
                 process.requested += 1;
                 process.master.on_event(now, Event::CheckpointRequested { id, request: CheckpointRequest::default() })
             }
-            Choice::Work(_) | Choice::Renewal | Choice::Starting | Choice::WakeSleepers | Choice::Time => Vec::new(),
+            Choice::Work(_)
+            | Choice::Renewal
+            | Choice::Starting
+            | Choice::Failover
+            | Choice::Dropping(_)
+            | Choice::WakeSleepers
+            | Choice::Time => Vec::new(),
         }
     }
 
@@ -345,16 +370,18 @@ impl World {
     }
 
     /// Whether an attempt must not begin anything any more. The next attempt of the same process does not wait until the lease
-    /// of this one has run out: within it only the claims of others count.
+    /// of this one has run out: within it only the claims of others count. One that takes its subtasks over does not stop it.
     fn is_to_do_nothing(&self, attempt: Attempt) -> bool {
         let nonce = self.claims.get(&attempt);
         let mut later = self.claims.range(attempt..).skip(1);
-        later.any(|(_, claim)| self.scenario.lease_ms == 0 || Some(claim) != nonce)
+        let is_strict = self.scenario.lease_ms == 0;
+        later.any(|(by, claim)| Some(claim) != nonce || is_strict && !self.takeovers.contains(by))
     }
 
-    fn obey(&mut self, process: &mut Process, orders: Vec<Order>) -> Result<(), Violation> {
+    pub(crate) fn obey(&mut self, process: &mut Process, orders: Vec<Order>) -> Result<(), Violation> {
         for order in orders {
             match order {
+                Order::Tell(_, Control::Adopt(_)) if self.planted == Some(Planted::SurvivorsNotAdopted) => {}
                 Order::Tell(id, message) => {
                     if let Control::Trigger { checkpoint, .. } = &message {
                         self.ids.triggered(process.attempt, *checkpoint)?;
@@ -393,14 +420,18 @@ impl World {
                     self.trace.write(self.now_ms, "master", format_args!("checkpoint {checkpoint} is complete"));
                     process.failures.completed(checkpoint);
                     // What a fenced attempt hears late may have been superseded and deleted long ago.
-                    if self.told.insert((process.attempt, checkpoint)) && !self.is_fenced(process.attempt) {
+                    let is_to_be_read =
+                        !self.is_fenced(process.attempt) && !self.completed.is_damaged(process.attempt, checkpoint);
+                    if self.told.insert((process.attempt, checkpoint)) && is_to_be_read {
                         self.coverage.count("checkpoints completed");
                         self.tempt_fate();
                         let metadata =
                             durable::check_told(&self.storage, &self.completed, process.attempt, checkpoint)?;
-                        let view = CheckpointView::read(&self.storage, &metadata)
-                            .map_err(|error| Violation::new("I1 consistency", error))?;
-                        consistency::check(&self.surroundings.input, &self.surroundings.outside, &view)?;
+                        for pipeline in &self.surroundings.pipelines {
+                            let view = CheckpointView::read(&self.storage, &metadata, pipeline.uids)
+                                .map_err(|error| Violation::new("I1 consistency", error))?;
+                            consistency::check(pipeline, &view)?;
+                        }
                     }
                 }
                 Order::Failed(checkpoint) => {
@@ -421,12 +452,23 @@ impl World {
                         self.works.push(self.complete_subsumed(process, checkpoint));
                     }
                 }
+                Order::End(MasterEnd::RegionFailed(task, error, tasks)) if process.end.is_none() => {
+                    self.region_failed(process, (task, error), tasks)?;
+                }
                 Order::End(end) => {
                     process.end.get_or_insert(end);
                 }
             }
         }
         process.failures.check(process.end.is_some())
+    }
+
+    /// What is left to do of an attempt that ends.
+    pub(crate) fn store(&mut self, process: &Process, order: Order) {
+        if let Order::Store(action) = order {
+            let work = Work::action(&self.storage, &self.job, process, action, self.planted);
+            self.works.push(work);
+        }
     }
 
     /// Planted: the record of a checkpoint that was subsumed is written behind that of the newer one.

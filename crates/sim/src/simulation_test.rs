@@ -36,6 +36,8 @@ fn six_hundred_seeds_are_clean() {
         "subtasks that have finished before the job",
         "restores: with finished tasks",
         "pauses: a standby has taken over",
+        "regions: restarted alone",
+        "cancelled: all checkpoints are dropped",
     ] {
         assert!(coverage.of(what) > 20, "{what} hardly ever happened:\n{coverage}");
     }
@@ -126,6 +128,43 @@ fn a_standby_that_does_not_wait_is_caught() {
 fn a_ledger_that_forgets_what_has_failed_is_caught() {
     // What is missing shows in the next checkpoint, or at the end.
     is_caught_by_one_of(Planted::LedgerForgetsOnError, &["I1", "commits follow checkpoints"]);
+}
+
+#[test]
+fn a_task_that_is_restarted_without_its_region_is_caught() {
+    // Its input has ended for it, or the others wait for ever for a barrier that it does not send.
+    is_caught_by_one_of(Planted::TaskRestartedWithoutItsRegion, &["I", "commits follow checkpoints", "progress"]);
+}
+
+#[test]
+fn a_takeover_that_reuses_ids_is_caught() {
+    is_caught(Planted::TakeoverReusesIds, "I4");
+}
+
+#[test]
+fn survivors_that_are_not_told_who_has_taken_them_over_are_caught() {
+    is_caught(Planted::SurvivorsNotAdopted, "progress");
+}
+
+#[test]
+fn a_dropped_checkpoint_that_is_restored_is_caught() {
+    // Or it cannot be, since it is gone.
+    is_caught_by_one_of(Planted::DroppedIsRestored, &["starts go on from the newest", "progress"]);
+}
+
+#[test]
+fn a_checkpoint_that_is_deleted_before_the_log_says_that_it_is_dropped_is_caught() {
+    is_caught(Planted::DeletedBeforeDropped, "I3");
+}
+
+#[test]
+fn a_fall_back_that_keeps_what_is_newer_is_caught() {
+    is_caught(Planted::FallBackKeepsTheNewer, "I3");
+}
+
+#[test]
+fn a_fall_back_that_is_not_logged_is_caught() {
+    is_caught(Planted::FallBackIsNotLogged, "starts go on from the newest");
 }
 
 #[test]

@@ -13,10 +13,10 @@ use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use highwater_checkpoint::{LogRecord, decode_log_record, paths};
+use highwater_checkpoint::{LogRecord, decode_log_record, encode_log_record, paths};
 use highwater_state_api::{
-    CheckpointStorage, Checksum, ConfigError, ConfigNotices, Configuration, INLINE_BYTES_MAX, JobName, ObjectPath,
-    StateHandle, StateUpload, StorageError, folders_in,
+    CheckpointId, CheckpointStorage, Checksum, ConfigError, ConfigNotices, Configuration, INLINE_BYTES_MAX, JobName,
+    ObjectPath, StateHandle, StateUpload, StorageError, folders_in,
 };
 
 use crate::dice::Dice;
@@ -49,6 +49,10 @@ pub(crate) struct SimStorage(Arc<Mutex<Inner>>);
 
 struct Inner {
     job: JobName,
+    /// Planted: what is read as a record that says which checkpoints are dropped says that none is.
+    hides_dropped: bool,
+    /// Planted: records that say that a job goes back to an older checkpoint are lost.
+    forgets_fall_backs: bool,
     objects: BTreeMap<ObjectPath, Bytes>,
     events: Vec<StorageEvent>,
     dice: Dice,
@@ -65,8 +69,21 @@ impl fmt::Debug for SimStorage {
 impl SimStorage {
     /// An empty storage; of 1,000 operations so many fail before, and so many after, they have happened.
     pub(crate) fn new(job: JobName, dice: Dice, fails_before: u32, fails_after: u32) -> Self {
-        let (objects, events) = (BTreeMap::new(), Vec::new());
-        Self(Arc::new(Mutex::new(Inner { job, objects, events, dice, fails_before, fails_after })))
+        Self(Arc::new(Mutex::new(Inner {
+            job,
+            hides_dropped: false,
+            forgets_fall_backs: false,
+            objects: BTreeMap::new(),
+            events: Vec::new(),
+            dice,
+            fails_before,
+            fails_after,
+        })))
+    }
+
+    /// Planted: nobody learns from the log that checkpoints were dropped.
+    pub(crate) fn hide_dropped(&self) {
+        self.lock().hides_dropped = true;
     }
 
     /// Nothing fails from now on.
@@ -78,6 +95,23 @@ impl SimStorage {
     /// What happened since the last call.
     pub(crate) fn take_events(&self) -> Vec<StorageEvent> {
         std::mem::take(&mut self.lock().events)
+    }
+
+    /// Another byte takes the place of one in an object, or the object is gone.
+    pub(crate) fn damage(&self, path: &ObjectPath, place: Option<u64>) {
+        let mut inner = self.lock();
+        let Some(content) = inner.objects.remove(path) else { return };
+        if let Some(place) = place.filter(|_| !content.is_empty()) {
+            let mut content = content.to_vec();
+            let place = (place % content.len() as u64) as usize;
+            content[place] ^= 0x10;
+            inner.objects.insert(path.clone(), Bytes::from(content));
+        }
+    }
+
+    /// Planted: the log does not take records that say that a job goes back.
+    pub(crate) fn forget_fall_backs(&self) {
+        self.lock().forgets_fall_backs = true;
     }
 
     /// Looks at an object, without any fault.
@@ -142,6 +176,9 @@ impl Inner {
             return Err(StorageError::AlreadyExists { path: path.clone() });
         }
         let record = paths::sequence_of(&self.job, path).zip(decode_log_record(&content).ok());
+        if self.forgets_fall_backs && matches!(record, Some((_, LogRecord::Dropped { newest: Some(_), .. }))) {
+            return Ok(());
+        }
         self.events.push(match record {
             Some((sequence, record)) => StorageEvent::Logged(sequence, record),
             None => StorageEvent::Created(path.clone()),
@@ -157,7 +194,15 @@ impl Inner {
     }
 
     fn read(&self, path: &ObjectPath) -> Result<Bytes, StorageError> {
-        self.objects.get(path).cloned().ok_or_else(|| StorageError::NotFound { path: path.clone() })
+        let content = self.objects.get(path).cloned().ok_or_else(|| StorageError::NotFound { path: path.clone() })?;
+        if self.hides_dropped
+            && paths::sequence_of(&self.job, path).is_some()
+            && let Ok(LogRecord::Dropped { attempt, .. }) = decode_log_record(&content)
+        {
+            let all_are_kept = LogRecord::Dropped { attempt, newest: Some(CheckpointId(u64::MAX)) };
+            return Ok(encode_log_record(&all_are_kept).map_or(content, Bytes::from));
+        }
+        Ok(content)
     }
 
     fn under(&self, folder: &ObjectPath) -> Vec<ObjectPath> {

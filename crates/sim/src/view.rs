@@ -8,7 +8,7 @@ use highwater_state_api::{
     canonical, check, operator_state,
 };
 
-use crate::job::{COUNT_STATE, COUNTER, KEYS_STATE, SINK, SOURCES, Split, Transaction, read_enumerator};
+use crate::job::{COUNT_STATE, KEYS_STATE, Split, Transaction, Uids, read_enumerator};
 use crate::storage::SimStorage;
 
 /// What a complete checkpoint says.
@@ -53,26 +53,27 @@ fn read_handle(storage: &SimStorage, handle: &StateHandle) -> Result<bytes::Byte
 }
 
 impl CheckpointView {
-    /// Decodes a checkpoint. An error says what in it cannot be.
-    pub(crate) fn read(storage: &SimStorage, metadata: &CheckpointMetadata) -> Result<Self, BoxedError> {
+    /// Decodes what a pipeline has in a checkpoint. An error says what in it cannot be.
+    pub(crate) fn read(storage: &SimStorage, metadata: &CheckpointMetadata, uids: &Uids) -> Result<Self, BoxedError> {
         let operator = |uid: &str| {
             let found = metadata.operators.iter().find(|operator| operator.uid.as_str() == uid);
             found.ok_or_else(|| BoxedError::from(format!("operator {uid} is not in the checkpoint")))
         };
-        let counter = operator(COUNTER)?;
+        let counter = operator(uids.counter)?;
+        let sources = uids.sources.iter().map(|uid| operator(uid)).collect::<Result<Vec<_>, _>>()?;
         let counters = match counter.finished {
             true => None,
             false => Some(CountersView { counts: counts(storage, counter)?, keys: keys(storage, counter)? }),
         };
         Ok(Self {
-            positions: positions(storage, [operator(SOURCES[0])?, operator(SOURCES[1])?])?,
+            positions: positions(storage, sources)?,
             counters,
-            transactions: transactions(storage, operator(SINK)?)?,
+            transactions: transactions(storage, operator(uids.sink)?)?,
         })
     }
 }
 
-fn positions(storage: &SimStorage, sources: [&OperatorState; 2]) -> Result<BTreeMap<u32, u32>, BoxedError> {
+fn positions(storage: &SimStorage, sources: Vec<&OperatorState>) -> Result<BTreeMap<u32, u32>, BoxedError> {
     let mut splits = Vec::new();
     // One that has finished has read everything.
     for source in sources.into_iter().filter(|source| !source.finished) {

@@ -15,34 +15,38 @@ use highwater_runtime::control::Report;
 use highwater_runtime::graph::JobGraph;
 use highwater_runtime::restore::{Begun, Claimant, Over, RestoreOptions, begin_attempt, remove_left_overs};
 use highwater_runtime::{
-    Fence, FenceSetup, JobError, MasterEnd, Order, Preparation, Renewals, StandbyLook, StandbyWatch, prepare,
+    Fence, FenceSetup, JobError, MasterEnd, Preparation, Renewals, StandbyLook, StandbyWatch, prepare,
 };
 use highwater_state_api::{Attempt, CheckpointId, JobName, MaxParallelism, RowSettings, StateBackend};
 use highwater_state_kit::HeapStateBackend;
 
 use crate::coverage::Coverage;
 use crate::dice::Dice;
+use crate::ending::Dropping;
 use crate::invariants::durable::Completed;
 use crate::invariants::fencing::Actor;
 use crate::invariants::ids::Ids;
-use crate::invariants::{Violation, commits, discarded, durable, exactly_once, progress};
-use crate::job::{JOB, Outside, Sleepers, Surroundings, job_graph};
+use crate::invariants::{Violation, commits, discarded, durable, exactly_once, progress, restored};
+use crate::job::{JOB, Outside, PIPELINES, Pipeline, Sleepers, Surroundings, Transaction, Uids, job_graph};
 use crate::overlap::Paused;
 use crate::planted::Planted;
 use crate::probe::Witness;
 use crate::process::{Claim, Process, chain_of};
+use crate::record::{Counted, Input};
 use crate::scenario::{FaultRates, Pace, Scenario, Topology};
 use crate::storage::SimStorage;
 use crate::trace::Trace;
 use crate::work::{Kind, Outcome, Work, poll_once};
 
 /// How long a job waits before it is started again in the same process.
-const RESTART_DELAY_MS: u64 = 20;
+pub(crate) const RESTART_DELAY_MS: u64 = 20;
 /// What a checkpoint may take in attempts that begin in a healed world: time is no enemy there.
 const HEALED_TIMEOUT_MS: u64 = 5_000;
 /// For how many steps a kill is more likely around the publication of a checkpoint, and how much more.
 const TEMPTING_STEPS: u32 = 30;
 const TEMPTATION: u32 = 8;
+/// Of 1,000 steps while a checkpoint is being published, in how many a function fails where its region is restarted alone.
+const FAILURES_WHILE_PUBLISHING: u32 = 100;
 /// How many late reports of older attempts are on their way at most.
 const LATE_REPORTS_MAX: usize = 16;
 
@@ -81,11 +85,19 @@ pub struct World {
     pub(crate) actor: Option<Actor>,
     /// In the claims of the process; `None` until it has one.
     pub(crate) nonce: Option<u64>,
+    /// Those that drop checkpoints after the job was cancelled.
+    pub(crate) droppings: Vec<Dropping>,
+    /// The attempts that have taken over subtasks of the one before, or were to.
+    pub(crate) takeovers: BTreeSet<Attempt>,
+    /// Whether what happens in this step is done by one that is to take over.
+    pub(crate) is_taking_over: bool,
     /// The time, for whoever outlives a step.
-    clock: Arc<AtomicU64>,
+    pub(crate) clock: Arc<AtomicU64>,
     /// How many subtasks the job had when a checkpoint last completed.
     topology_of_checkpoint: Option<Topology>,
     kills_left: u32,
+    damages_left: u32,
+    cancels_left: u32,
     pauses_left: u32,
     steps: u64,
     tempting_steps: u32,
@@ -99,7 +111,7 @@ pub struct World {
 /// An attempt that is not running yet.
 pub(crate) struct Starting {
     graph: Arc<JobGraph>,
-    witness: Witness,
+    witnesses: Vec<Witness>,
     nonce: u64,
     future: Pin<Box<dyn Future<Output = Result<Started, JobError>>>>,
 }
@@ -116,14 +128,25 @@ impl World {
     pub fn new(seed: u64, planted: Option<Planted>, keeps_all_lines: bool) -> Self {
         let mut dice = Dice::new(seed);
         let scenario = Scenario::draw(&mut dice);
-        let faults = scenario.faults;
+        let (faults, retain) = (scenario.faults, scenario.protocol.retain);
         let job = JobName::new(JOB).expect("the name of the job is a name");
         let storage = SimStorage::new(job.clone(), dice.fork(), faults.storage_before, faults.storage_after);
-        let outside = Outside::new(dice.fork(), faults.commit_before, faults.commit_after);
-        let input = Arc::new(scenario.input.clone());
+        match planted {
+            Some(Planted::DroppedIsRestored) => storage.hide_dropped(),
+            Some(Planted::FallBackIsNotLogged) => storage.forget_fall_backs(),
+            _ => {}
+        }
+        let inputs = [&scenario.input].into_iter().chain(&scenario.other_input);
+        let pipeline = |(uids, input): (&'static Uids, &Input)| {
+            let outside = Outside::new(dice.fork(), faults.commit_before, faults.commit_after);
+            Pipeline { uids, input: Arc::new(input.clone()), outside }
+        };
+        let pipelines = PIPELINES.iter().zip(inputs).map(pipeline).collect();
         let (sleepers, fails, declines) = (Sleepers::default(), Arc::default(), Arc::default());
         Self {
             kills_left: scenario.kills_max,
+            damages_left: scenario.damages_max,
+            cancels_left: scenario.cancels_max,
             pauses_left: scenario.pauses_max,
             scenario,
             planted,
@@ -131,13 +154,13 @@ impl World {
             dice,
             now_ms: 0,
             storage,
-            surroundings: Surroundings { input, outside, sleepers, fails, declines },
+            surroundings: Surroundings { pipelines, sleepers, fails, declines },
             faults,
             trace: Trace::new(keeps_all_lines),
             coverage: Coverage::default(),
             works: Vec::new(),
             late: Vec::new(),
-            completed: Completed::default(),
+            completed: Completed::new(retain),
             ids: Ids::default(),
             told: BTreeSet::new(),
             process: None,
@@ -149,6 +172,9 @@ impl World {
             is_old_alone: false,
             actor: None,
             nonce: None,
+            droppings: Vec::new(),
+            takeovers: BTreeSet::new(),
+            is_taking_over: false,
             clock: Arc::default(),
             topology_of_checkpoint: None,
             steps: 0,
@@ -165,7 +191,7 @@ impl World {
         while !self.is_finished {
             self.steps += 1;
             self.heal_when_due()?;
-            if self.process.is_none() && self.starting.is_none() {
+            if self.process.is_none() && self.starting.is_none() && !self.is_dropping() {
                 self.start()?;
             }
             if !self.strike()? {
@@ -221,7 +247,7 @@ impl World {
         self.faults = FaultRates::none();
         (self.scenario.pace, self.scenario.protocol.timeout_ms) = (Pace::even(), HEALED_TIMEOUT_MS);
         self.storage.heal();
-        self.surroundings.outside.heal();
+        self.surroundings.pipelines.iter().for_each(|pipeline| pipeline.outside.heal());
         self.surroundings.fails.store(false, Ordering::Relaxed);
         self.surroundings.declines.store(false, Ordering::Relaxed);
     }
@@ -243,7 +269,23 @@ impl World {
             self.pause();
             return Ok(true);
         }
-        if self.process.is_some() && self.dice.chance(self.faults.task_failure) {
+        let may_cancel = self.cancels_left > 0 && self.process.is_some();
+        let is_worse = |pipeline: &Pipeline| is_tempting && pipeline.outside.has_committed();
+        let is_worse = self.faults.cancel > 0 && self.surroundings.pipelines.iter().any(is_worse);
+        let rate = if is_worse { self.faults.cancel * TEMPTATION } else { self.faults.cancel };
+        if may_cancel && self.dice.chance(rate) {
+            self.cancels_left -= 1;
+            self.cancel();
+            return Ok(true);
+        }
+        if self.damages_left > 0 && self.dice.chance(self.faults.damage) && self.damage() {
+            self.damages_left -= 1;
+        }
+        // A region that fails while a checkpoint is being published leaves it to the log.
+        let is_publishing = || self.works.iter().any(|work| work.kind == Kind::Publication);
+        let is_worse = self.faults.task_failure > 0 && self.scenario.other_input.is_some() && is_publishing();
+        let rate = if is_worse { FAILURES_WHILE_PUBLISHING } else { self.faults.task_failure };
+        if self.process.is_some() && self.dice.chance(rate) {
             self.surroundings.fails.store(true, Ordering::Relaxed);
         }
         if self.process.is_some() && self.dice.chance(self.faults.decline) {
@@ -255,6 +297,11 @@ impl World {
     /// A checkpoint of the running attempt is in the log.
     pub(crate) fn note_completed(&mut self) {
         self.topology_of_checkpoint = self.topology.or(self.topology_of_checkpoint);
+    }
+
+    /// Nothing of it is left.
+    pub(crate) fn forget_topology(&mut self) {
+        self.topology_of_checkpoint = None;
     }
 
     /// A moment has begun in which a kill would hurt most.
@@ -284,11 +331,16 @@ impl World {
         for report in self.process.take().map(|process| process.reports).unwrap_or_default() {
             self.keep_late(report);
         }
+        self.kill_dropping();
         self.starting = None;
         self.topology = None;
         self.nonce = None;
         self.surroundings.fails.store(false, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn committed(&self) -> Vec<BTreeMap<Transaction, Vec<Counted>>> {
+        self.surroundings.pipelines.iter().map(|pipeline| pipeline.outside.committed()).collect()
     }
 
     fn count_kill(&mut self) {
@@ -297,6 +349,9 @@ impl World {
             self.coverage.count("kills: during recovery");
         }
         let Some(process) = &self.process else { return };
+        if process.failover.is_some() {
+            self.coverage.count("kills: a region is being restarted");
+        }
         if process.master.coordinator().pending().next().is_some() {
             self.coverage.count("kills: a checkpoint is pending");
         }
@@ -327,16 +382,16 @@ impl World {
         self.coverage.count("attempts");
         self.may_leave_behind = self.paused.is_some();
         self.trace.write(self.now_ms, "world", format_args!("the job is started: {topology:?}"));
-        let witness = Witness::default();
-        let graph = job_graph(&self.scenario, topology, &self.surroundings, &witness, self.planted)
+        let witnesses: Vec<Witness> = self.surroundings.pipelines.iter().map(|_| Witness::default()).collect();
+        let graph = job_graph(&self.scenario, topology, &self.surroundings, &witnesses, self.planted)
             .map_err(|error| progress::unexpected(format!("the job cannot be built: {error}")))?;
         let graph = Arc::new(graph);
         let is_first = self.completed.newest(1).is_empty();
         let sets_max_parallelism = is_first || self.scenario.sets_max_parallelism;
         let max_parallelism = MaxParallelism::new(self.scenario.max_parallelism).ok().filter(|_| sets_max_parallelism);
         let (storage, job, shared) = (self.storage.clone(), self.job.clone(), graph.clone());
-        let options =
-            RestoreOptions { retain: self.scenario.protocol.retain, falls_back: false, ignores_unclaimed: false };
+        let falls_back = self.scenario.faults.damage > 0;
+        let options = RestoreOptions { retain: self.scenario.protocol.retain, falls_back, ignores_unclaimed: false };
         let hash_seed = self.dice.next();
         // A process that has had the job goes on only with a job that is its own.
         let (nonce, is_own) = match self.nonce {
@@ -388,10 +443,14 @@ impl World {
                 fence: &fence,
                 now,
             };
+            let retained = claimed.start.retained.clone();
             let prepared = prepare(&preparation, &mut claimed).await?;
-            Ok(Started::Claimed(Box::new(Claim { claimed, prepared, fence })))
+            if planted == Some(Planted::FallBackKeepsTheNewer) {
+                claimed.start.retained = retained;
+            }
+            Ok(Started::Claimed(Box::new(Claim { claimed, prepared, fence, nonce })))
         };
-        self.starting = Some(Starting { graph, witness, nonce, future: Box::pin(future) });
+        self.starting = Some(Starting { graph, witnesses, nonce, future: Box::pin(future) });
         Ok(())
     }
 
@@ -426,6 +485,9 @@ impl World {
                 }
                 self.nonce = Some(starting.nonce);
                 self.tempt_fate();
+                // It may just have fallen back.
+                self.observe()?;
+                restored::check(&self.completed, restored)?;
                 match restored {
                     Some(checkpoint) => {
                         self.coverage.count("restores");
@@ -439,8 +501,8 @@ impl World {
                     }
                     None => self.trace.write(self.now_ms, "master", format_args!("attempt {attempt} from nothing")),
                 }
-                let Starting { graph, witness, .. } = starting;
-                let process = Process::new(&self.scenario, &self.job, &graph, *claim, witness, self.planted);
+                let Starting { graph, witnesses, .. } = starting;
+                let process = Process::new(&self.scenario, &self.job, graph, *claim, witnesses, self.planted);
                 let mut process = process.map_err(progress::unexpected)?;
                 if self.scenario.stands_by {
                     if self.paused.is_some() {
@@ -460,6 +522,12 @@ impl World {
                 self.now_ms += RESTART_DELAY_MS;
                 Ok(())
             }
+            Err(JobError::Dropped) => {
+                self.coverage.count("cancelled: a standby has waited for the job");
+                self.trace.write(self.now_ms, "master", "the job that was waited for is dropped");
+                (self.nonce, self.topology) = (None, None);
+                Ok(())
+            }
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
                 Err(progress::unexpected(format!("the job cannot be started: {error}: {cause}")))
@@ -472,6 +540,7 @@ impl World {
         if self.is_old {
             return self.end_old(process, end);
         }
+        process.fence.expect_nobody();
         let is_finished = matches!(end, MasterEnd::Finished);
         match end {
             MasterEnd::Finished => self.trace.write(self.now_ms, "master", "the job is finished"),
@@ -496,12 +565,7 @@ impl World {
             }
         }
         if !is_finished {
-            for order in process.master.on_event(self.now(), Event::Shutdown) {
-                if let Order::Store(action) = order {
-                    let work = Work::action(&self.storage, &self.job, &process, action, self.planted);
-                    self.works.push(work);
-                }
-            }
+            self.order_shutdown(&mut process);
             self.in_process_restarts += 1;
             self.now_ms += RESTART_DELAY_MS;
             self.surroundings.fails.store(false, Ordering::Relaxed);
@@ -524,16 +588,16 @@ impl World {
     /// The job has finished: what is still on its way arrives, and then everything must be as if nothing had happened.
     fn close(&mut self) -> Result<(), Violation> {
         self.storage.heal();
-        self.surroundings.outside.heal();
+        self.surroundings.pipelines.iter().for_each(|pipeline| pipeline.outside.heal());
         self.paused = None;
+        self.finish_droppings()?;
         while !self.works.is_empty() {
             let index = self.dice.below(self.works.len() as u64) as usize;
             self.go_on_work(index);
             self.observe()?;
         }
-        let (input, outside) = (self.surroundings.input.clone(), self.surroundings.outside.clone());
-        commits::check_finished(&input, &outside)?;
-        exactly_once::check(&input, &outside)?;
+        self.surroundings.pipelines.iter().try_for_each(commits::check_finished)?;
+        self.surroundings.pipelines.iter().try_for_each(exactly_once::check)?;
         durable::check_retained(&self.storage, &self.completed, self.scenario.protocol.retain)?;
         // The last renewal of a lease is what the start below is to find.
         if !self.may_leave_behind && !self.scenario.stands_by && self.in_process_restarts == 0 {
@@ -541,14 +605,14 @@ impl World {
             discarded::check(&self.storage, &self.job, &self.completed, self.scenario.protocol.retain)?;
         }
         // Started again, the finished job does nothing but tidy up.
-        let committed = outside.committed();
+        let committed = self.committed();
         (self.is_finished, self.topology, self.nonce) = (false, None, None);
         self.start()?;
         while self.is_starting() {
             self.go_on_starting()?;
         }
         self.observe()?;
-        if !self.is_finished || outside.committed() != committed {
+        if !self.is_finished || self.committed() != committed {
             return Err(progress::unexpected("the finished job did something when it was started again"));
         }
         // What was left behind could not be deleted, or came too late: the start has found it, and the checkpoints, for which
@@ -557,7 +621,7 @@ impl World {
     }
 }
 
-fn now_at(now_ms: u64) -> Now {
+pub(crate) fn now_at(now_ms: u64) -> Now {
     Now { monotonic_ms: now_ms, wall_clock_ms: 1_700_000_000_000 + now_ms }
 }
 

@@ -3,45 +3,58 @@
 use std::collections::BTreeSet;
 
 use highwater_checkpoint::{Coordinator, Event, Now};
-use highwater_state_api::SubtaskId;
+use highwater_state_api::{Attempt, SubtaskId};
 
 use super::{Enumerators, Master, MasterEnd, Order};
 use crate::TaskError;
-use crate::control::Report;
+use crate::control::{Control, Report};
 use crate::error::chain_of;
 use crate::regions::Regions;
 
-/// What goes on when the master of an attempt is over.
-pub(crate) struct Remaining {
-    /// The coordinator, whose next attempt takes the tasks over.
-    pub(crate) coordinator: Coordinator,
-    /// The subtasks that have not been let go.
-    pub(crate) subtasks: BTreeSet<SubtaskId>,
-    /// The enumerators of their sources, with all that they have handed out.
-    pub(crate) enumerators: Enumerators,
-}
-
 impl Master {
     /// When a task fails, only its region is to be restarted.
-    pub(crate) fn with_regions(mut self, regions: Regions) -> Self {
+    pub fn with_regions(mut self, regions: Regions) -> Self {
         self.regions = Some(regions).filter(|regions| !regions.is_one());
         self
     }
 
-    /// These subtasks, which are among those of the attempt, are of the one before, and are going to be told so. What they
-    /// have reported there does not count here.
-    pub(crate) fn with_adopted(mut self, subtasks: BTreeSet<SubtaskId>) -> Self {
-        self.adopted = subtasks;
-        self
+    /// After one of its regions has failed: becomes the master of the next attempt, whose coordinator this is. It takes over the
+    /// tasks that go on, with their enumerators and all that these have handed out. `restarted` are the subtasks that are
+    /// started anew, `enumerators` theirs.
+    ///
+    /// What those that go on have reported to the attempt before does not count here: until they say that they have heard of
+    /// this one they are not heard. The orders tell them.
+    pub fn take_over(
+        &mut self,
+        attempt: Attempt,
+        coordinator: Coordinator,
+        survivors: &BTreeSet<u32>,
+        restarted: impl IntoIterator<Item = SubtaskId>,
+        mut enumerators: Enumerators,
+    ) -> Vec<Order> {
+        let adopted = std::mem::take(&mut self.subtasks);
+        enumerators.append(&mut self.enumerators);
+        let coordinator = coordinator.taking_over(&self.coordinator, survivors);
+        let newest = coordinator.latest_complete();
+        let mut orders = Vec::new();
+        for subtask in &adopted {
+            orders.push(Order::Tell(*subtask, Control::Adopt(attempt)));
+            // Whoever has settled it says so to the next attempt too.
+            orders.extend(newest.map(|checkpoint| Order::Tell(*subtask, Control::Complete(checkpoint))));
+        }
+        let subtasks = restarted.into_iter().chain(adopted.iter().copied());
+        *self = Self {
+            stats: self.stats.take(),
+            regions: self.regions.take(),
+            ..Self::new(coordinator, subtasks, enumerators)
+        };
+        self.adopted = adopted;
+        orders
     }
 
-    /// Ends the master after one of its regions has failed.
-    pub(crate) fn take_remaining(&mut self) -> Remaining {
-        Remaining {
-            coordinator: self.coordinator.clone(),
-            subtasks: std::mem::take(&mut self.subtasks),
-            enumerators: std::mem::take(&mut self.enumerators),
-        }
+    /// How many subtasks have not been let go.
+    pub(crate) fn subtasks(&self) -> usize {
+        self.subtasks.len()
     }
 
     /// Whether a report says nothing about this attempt any more, or nothing yet. What carries an attempt with it is the

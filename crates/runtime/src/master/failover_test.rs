@@ -88,15 +88,10 @@ fn the_next_master_goes_on_with_the_enumerator_and_waits_until_everybody_knows_t
     let mut master = master();
     master.on_report(at(1_100), failed(LEFT));
     master.on_report(at(1_200), Report::SplitRequested(RIGHT));
-    let mut remaining = master.take_remaining();
-    assert_eq!(remaining.subtasks, BTreeSet::from([RIGHT]));
-    assert_eq!(remaining.enumerators.keys().copied().collect::<Vec<_>>(), [1]);
-
-    remaining.enumerators.insert(0, enumerator("left"));
-    let coordinator = coordinator(9).taking_over(&remaining.coordinator, &BTreeSet::from([1]));
-    let mut next = Master::new(coordinator, [LEFT, RIGHT], remaining.enumerators)
-        .with_regions(regions())
-        .with_adopted(remaining.subtasks);
+    let (survivors, enumerators) = (BTreeSet::from([1]), Enumerators::from([(0, enumerator("left"))]));
+    let orders = master.take_over(Attempt(9), coordinator(9), &survivors, [LEFT], enumerators);
+    assert_eq!(told(&orders), [(RIGHT, &Control::Adopt(Attempt(9)))]);
+    let mut next = master;
     next.on_report(at(2_000), Report::Running(LEFT));
     // Said before it was told of the attempt.
     next.on_report(at(2_000), Report::Running(RIGHT));

@@ -7,21 +7,24 @@ use std::collections::BTreeSet;
 
 use super::Violation;
 use super::durable::Completed;
-use crate::job::{Outside, SinkEvent};
-use crate::record::Input;
+use crate::job::{Pipeline, SinkEvent};
 
 const NAME: &str = "commits follow checkpoints";
 
-/// Something happened outside.
-pub(crate) fn check(completed: &Completed, outside: &Outside, event: &SinkEvent) -> Result<(), Violation> {
+/// Something happened outside, where the pipeline in this place writes to.
+pub(crate) fn check(
+    completed: &Completed,
+    (place, pipeline): (usize, &Pipeline),
+    event: &SinkEvent,
+) -> Result<(), Violation> {
     match event {
         SinkEvent::Committed(transaction) => {
-            if !completed.covers(transaction.attempt, transaction.checkpoint) {
+            if !completed.covers(place, transaction.attempt, transaction.checkpoint) {
                 let found = format!("{transaction:?} was committed, no complete checkpoint covers it");
                 return Err(Violation::new(NAME, found));
             }
             let mut seen = BTreeSet::new();
-            for counted in outside.committed().values().flatten() {
+            for counted in pipeline.outside.committed().values().flatten() {
                 if !seen.insert(counted.record.id()) {
                     let found = format!("{transaction:?} made record {:?} visible again", counted.record.id());
                     return Err(Violation::new(NAME, found));
@@ -37,7 +40,8 @@ pub(crate) fn check(completed: &Completed, outside: &Outside, event: &SinkEvent)
 }
 
 /// The log says that the job is finished: everything is visible.
-pub(crate) fn check_finished(input: &Input, outside: &Outside) -> Result<(), Violation> {
+pub(crate) fn check_finished(pipeline: &Pipeline) -> Result<(), Violation> {
+    let Pipeline { input, outside, .. } = pipeline;
     let (expected, visible) = (input.records().count(), outside.committed().values().flatten().count());
     if expected != visible {
         let found = format!("the job counts as finished when {visible} of {expected} records are visible");

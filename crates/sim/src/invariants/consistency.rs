@@ -6,15 +6,16 @@
 use std::collections::BTreeMap;
 
 use super::Violation;
-use crate::job::Outside;
-use crate::record::{Input, Record, RecordId};
+use crate::job::Pipeline;
+use crate::record::{Record, RecordId};
 use crate::view::{CheckpointView, CountersView};
 
 const NAME: &str = "I1 consistency";
 
 /// The counts are those of the records before the positions, in keyed and in operator state, and the sink has exactly these
 /// records.
-pub(crate) fn check(input: &Input, outside: &Outside, checkpoint: &CheckpointView) -> Result<(), Violation> {
+pub(crate) fn check(pipeline: &Pipeline, checkpoint: &CheckpointView) -> Result<(), Violation> {
+    let Pipeline { input, outside, .. } = pipeline;
     let is_read = |record: &Record| checkpoint.positions.get(&record.split).is_none_or(|next| record.index < *next);
     let expected = input.counts(is_read);
     match &checkpoint.counters {

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 
 use super::Violation;
-use crate::job::Outside;
-use crate::record::{Counted, Input};
+use crate::job::Pipeline;
+use crate::record::Counted;
 
 const NAME: &str = "exactly once";
 
-/// The output is complete, and exact.
-pub(crate) fn check(input: &Input, outside: &Outside) -> Result<(), Violation> {
+/// The output of a pipeline is complete, and exact.
+pub(crate) fn check(Pipeline { input, outside, .. }: &Pipeline) -> Result<(), Violation> {
     let mut output: Vec<Counted> = outside.committed().into_values().flatten().collect();
     output.sort_unstable_by_key(|counted| counted.record.id());
     let expected: Vec<_> = input.records().collect();

@@ -73,7 +73,25 @@ impl Ids {
                     return violation(format!("attempt {attempt} finishes a job that is not its own"));
                 }
             }
-            LogRecord::Dropped { .. } => return violation("nobody drops checkpoints here".to_owned()),
+            LogRecord::Dropped { attempt, .. } => {
+                if self.claimed.is_none_or(|(claimed, _)| claimed != *attempt) {
+                    return violation(format!("attempt {attempt} drops checkpoints of a job that is not its own"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An attempt takes subtasks over that may have heard of whatever the one before has triggered: an id that they know already
+    /// they would take for an old one.
+    pub(crate) fn taken_over(&self, from: Attempt, by: Attempt) -> Result<(), Violation> {
+        let (Some(old), Some(new)) = (self.attempts.get(&from), self.attempts.get(&by)) else {
+            return Err(Violation::new(NAME, format!("attempt {by} takes over {from}, and one has no claim")));
+        };
+        if old.triggered.is_some_and(|triggered| triggered >= new.first) {
+            let found =
+                format!("attempt {by} begins with {}, attempt {from}, whose subtasks go on, was at {old:?}", new.first);
+            return Err(Violation::new(NAME, found));
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ pub(crate) mod failures;
 pub(crate) mod fencing;
 pub(crate) mod ids;
 pub(crate) mod progress;
+pub(crate) mod restored;
 
 use std::fmt;
 

@@ -46,6 +46,8 @@ pub(crate) struct Outside(Arc<Mutex<Inner>>);
 struct Inner {
     prepared: BTreeMap<Transaction, Vec<Counted>>,
     committed: BTreeMap<Transaction, Vec<Counted>>,
+    /// Committed transactions of which what is in them is to come again.
+    superseded: BTreeMap<Transaction, Vec<Counted>>,
     events: Vec<SinkEvent>,
     dice: Dice,
     fails_before: u32,
@@ -55,8 +57,15 @@ struct Inner {
 impl Outside {
     /// Nothing is written yet; of 1,000 commits so many fail before, and so many after, they have happened.
     pub(crate) fn new(dice: Dice, fails_before: u32, fails_after: u32) -> Self {
-        let (prepared, committed) = (BTreeMap::new(), BTreeMap::new());
-        Self(Arc::new(Mutex::new(Inner { prepared, committed, events: Vec::new(), dice, fails_before, fails_after })))
+        Self(Arc::new(Mutex::new(Inner {
+            prepared: BTreeMap::new(),
+            committed: BTreeMap::new(),
+            superseded: BTreeMap::new(),
+            events: Vec::new(),
+            dice,
+            fails_before,
+            fails_after,
+        })))
     }
 
     /// Nothing fails from now on.
@@ -70,7 +79,22 @@ impl Outside {
         std::mem::take(&mut self.lock().events)
     }
 
-    /// What is visible, transaction by transaction.
+    /// The job goes back to this checkpoint, or to nothing: what was committed after it stays, and what is in it comes again.
+    /// From now on only that which comes again is looked at. How many transactions stay that way.
+    pub(crate) fn go_back_to(&self, newest: Option<CheckpointId>) -> usize {
+        let inner = &mut *self.lock();
+        let later: Vec<_> = inner.committed.extract_if(.., |it, _| Some(it.checkpoint) > newest).collect();
+        let found = later.len();
+        inner.superseded.extend(later);
+        found
+    }
+
+    /// Whether anything is visible, but for what was there before the job went back.
+    pub(crate) fn has_committed(&self) -> bool {
+        !self.lock().committed.is_empty()
+    }
+
+    /// What is visible, transaction by transaction, but for what was there before the job went back.
     pub(crate) fn committed(&self) -> BTreeMap<Transaction, Vec<Counted>> {
         self.lock().committed.clone()
     }
@@ -164,7 +188,7 @@ impl SinkWriter for SimWriter {
         }
         let transaction = Transaction { attempt: self.attempt, checkpoint, subtask: self.subtask };
         let inner = &mut *self.outside.lock();
-        if inner.committed.contains_key(&transaction) || inner.prepared.contains_key(&transaction) {
+        if [&inner.prepared, &inner.committed, &inner.superseded].iter().any(|all| all.contains_key(&transaction)) {
             return Err(format!("{transaction:?} is there already").into());
         }
         inner.prepared.insert(transaction, std::mem::take(&mut self.open));

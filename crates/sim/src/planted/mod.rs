@@ -52,6 +52,20 @@ pub enum Planted {
     LedgerForgetsOnError,
     /// An attempt begins with checkpoint 1, whatever came before it.
     IdCounterRestarts,
+    /// Only the task that has failed is restarted, and not those that records go to from it or come from.
+    TaskRestartedWithoutItsRegion,
+    /// An attempt that takes subtasks over begins with ids of checkpoints that these have heard of.
+    TakeoverReusesIds,
+    /// Subtasks that go on while a region is restarted are not told of the attempt that takes them over.
+    SurvivorsNotAdopted,
+    /// A start takes no notice of it that the log says that checkpoints were dropped.
+    DroppedIsRestored,
+    /// Checkpoints that are to be dropped are deleted before the log says that they are.
+    DeletedBeforeDropped,
+    /// An attempt that has fallen back counts the newer checkpoints, which it has passed over, among those that it retains.
+    FallBackKeepsTheNewer,
+    /// An attempt falls back, and the log does not say so.
+    FallBackIsNotLogged,
 }
 
 impl fmt::Display for Planted {
@@ -85,7 +99,14 @@ impl Planted {
             | Self::FencedAttemptDeletes
             | Self::StandbyDoesNotWait
             | Self::LedgerForgetsOnError
-            | Self::IdCounterRestarts => {}
+            | Self::IdCounterRestarts
+            | Self::TaskRestartedWithoutItsRegion
+            | Self::TakeoverReusesIds
+            | Self::SurvivorsNotAdopted
+            | Self::DroppedIsRestored
+            | Self::DeletedBeforeDropped
+            | Self::FallBackKeepsTheNewer
+            | Self::FallBackIsNotLogged => {}
         }
     }
 
