@@ -61,6 +61,7 @@ mod retrying_storage;
 mod running_subtasks;
 mod runtime_mode;
 mod shell;
+mod slow_start;
 mod snapshot;
 mod sort;
 mod split_gate;

@@ -19,6 +19,7 @@ use crate::patience::StartPatience;
 use crate::prepare::{Preparation, Prepared, finished_in, prepare_if};
 use crate::restore::{Begun, Claimant, ClaimedJob, Over, Restored, begin_attempt_if, remove_left_overs};
 use crate::retrying_storage::RetryingStorage;
+use crate::slow_start::watched;
 use crate::standby::{self, SharedWatch, StandbyWatch, Waited};
 use crate::takeover::Adoption;
 use crate::{JobError, batch_restore, random, threads};
@@ -124,7 +125,7 @@ async fn start_over(starter: &Starter, over: Over, owner: &mut Owner) -> Result<
     let mut work = begin(starter.clone(), over, owner.cancelled.clone());
     let joined = tokio::select! {
         biased;
-        joined = &mut work => joined,
+        joined = watched(&starter.job.name, &mut work) => joined,
         () = owner.cancel() => match tokio::time::timeout(CANCEL_DEADLINE, work).await {
             // What was prepared meanwhile is dropped.
             Ok(joined) => joined.map(|tried| tried.map(|_| Tried::Ended(Started::Cancelled))),

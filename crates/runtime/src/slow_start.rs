@@ -1,0 +1,45 @@
+//! A start that takes long says so: nobody else can tell one that reads much from one whose storage never answers.
+
+use std::time::Duration;
+
+use highwater_state_api::JobName;
+use tokio::time::{Instant, timeout};
+
+/// How often it is said that a start is not over yet.
+const REMINDER: Duration = Duration::from_secs(30);
+
+/// Waits for the work of a start, and warns for as long as it takes.
+pub(crate) async fn watched<T>(job: &JobName, work: impl Future<Output = T>) -> T {
+    let begun = Instant::now();
+    let mut work = std::pin::pin!(work);
+    loop {
+        if let Ok(done) = timeout(REMINDER, &mut work).await {
+            return done;
+        }
+        let seconds = begun.elapsed().as_secs();
+        tracing::warn!(target: "highwater::job", %job, seconds, "the start still waits for the storage, or reads state from it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log_test::log_of;
+
+    #[test]
+    fn a_start_that_takes_long_says_so_again_and_again() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let job = JobName::new("sums").unwrap();
+        let log_of_start = |seconds| {
+            log_of(|| {
+                let work = async { tokio::time::sleep(Duration::from_secs(seconds)).await };
+                runtime.block_on(watched(&job, work));
+            })
+        };
+        assert_eq!(log_of_start(29), "");
+        let log = log_of_start(70);
+        let reminders: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
+        assert_eq!(reminders.len(), 2, "{log}");
+        assert!(reminders[0].contains("job=sums seconds=30") && reminders[1].contains("seconds=60"), "{log}");
+    }
+}
