@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
+use highwater::runtime::ExternalizedCheckpointRetention;
 use highwater::state::CheckpointId;
 use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
 
@@ -86,6 +87,24 @@ fn while_a_checkpoint_is_published_and_nothing_is_lost_whatever_becomes_of_that(
     drop(release);
     assert_eq!(next.wait().unwrap().outcome, JobOutcome::Finished);
     assert_counted(&records, NUMBERS);
+}
+
+#[test]
+fn while_a_checkpoint_is_published_and_none_is_to_be_kept() {
+    let (faults, records) = (Faults::default(), CollectedRecords::default());
+    let env = environment("publishing", Arc::new(FaultyStorage::new(storage(), faults.clone())));
+    env.enable_checkpointing(NEVER);
+    env.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention::DeleteOnCancellation);
+    count(&env, NUMBERS, Some(Pace::up_to(NUMBERS / 2)), &records, |_| Ok(()));
+    let handle = env.execute_async().unwrap();
+    wait_until("the job runs", || handle.status().records_read > 0);
+    let _release = hang(&faults, Operation::CreateIfAbsent);
+    let _pending = handle.trigger_checkpoint();
+    wait_until("the storage hangs", || faults.remaining() == 0);
+    handle.cancel();
+    // That they are dropped is in the log, where the record that hangs was to be.
+    let error = handle.wait().unwrap_err();
+    assert!(matches!(error, JobError::Cancelled), "{error:?}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::control::Report;
 use crate::graph::JobGraph;
 use crate::high_availability::HighAvailability;
 use crate::job::{JobHandle, JobOutcome, JobResult, Owner, StatusBoard};
-use crate::job_end::{Dropped, JobEnd, drop_checkpoints, say_cancelled};
+use crate::job_end::{DroppedCheckpoints, JobEnd, drop_checkpoints, say_cancelled};
 use crate::patience::StartPatience;
 use crate::plan::JobConfig;
 use crate::recovery::{Failure, Recovery};
@@ -142,7 +142,7 @@ async fn run(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, JobError> {
     let claims = Arc::new(Claims::new(job.high_availability.lease));
     let outcome = run_attempts(job, owner, &claims).await;
     job.board.end_job(job.clock.now());
-    let result = outcome.map(|outcome| JobResult { outcome, status: job.board.status() });
+    let mut result = outcome.map(|outcome| JobResult { outcome, status: job.board.status() });
     let end = JobEnd::of(&result);
     if end == JobEnd::Cancelled {
         let undecided = result.as_ref().err().and_then(JobError::undecided);
@@ -150,18 +150,22 @@ async fn run(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, JobError> {
     }
     // A finished job has deleted them already: there is nothing that they could be restored for.
     if end != JobEnd::Finished && !job.checkpoints.externalized_retention.keeps(end) {
-        drop_checkpoints_of(job, claims.nonce(), end).await;
+        let are_dropped = drop_checkpoints_of(job, claims.nonce(), end).await;
+        if are_dropped && matches!(result, Err(JobError::CancelledUndecided { .. })) {
+            // The record of that had the number, or came after the one that was on its way: nothing is left to decide.
+            result = Err(JobError::Cancelled);
+        }
     }
     claims.give_up_lease();
     result
 }
 
 /// Deletes the checkpoints of a job that was cancelled or has failed. What cannot be done is said and changes nothing about
-/// how the job has ended.
-async fn drop_checkpoints_of(job: &Arc<Job>, nonce: u64, end: JobEnd) {
+/// how the job has ended. Returns whether the next start finds in the job log that there are none.
+async fn drop_checkpoints_of(job: &Arc<Job>, nonce: u64, end: JobEnd) -> bool {
     // Without an attempt the job has not run in this process, and what there is is not its to delete.
     if job.board.lock().status.attempt.is_none() {
-        return;
+        return false;
     }
     let (shared, runtime) = (job.clone(), tokio::runtime::Handle::current());
     let pool = runtime.clone();
@@ -171,10 +175,11 @@ async fn drop_checkpoints_of(job: &Arc<Job>, nonce: u64, end: JobEnd) {
     });
     let (job, policy) = (&job.name, job.checkpoints.externalized_retention);
     match tokio::time::timeout(DROP_DEADLINE, work).await {
-        Ok(Ok(Ok(Dropped::All | Dropped::SomeAreLeft))) => {
+        Ok(Ok(Ok(DroppedCheckpoints::All | DroppedCheckpoints::SomeAreLeft))) => {
             tracing::info!(target: "highwater::job", %job, ?end, %policy, "the checkpoints were dropped");
+            return true;
         }
-        Ok(Ok(Ok(Dropped::NotOurs))) => {
+        Ok(Ok(Ok(DroppedCheckpoints::NotOurs))) => {
             tracing::warn!(target: "highwater::job", %job, "another process has taken the job over: its checkpoints stay");
         }
         Ok(Ok(Err(error))) => {
@@ -187,6 +192,7 @@ async fn drop_checkpoints_of(job: &Arc<Job>, nonce: u64, end: JobEnd) {
             tracing::error!(target: "highwater::job", %job, "the storage does not answer: the checkpoints may be there still");
         }
     }
+    false
 }
 
 /// Runs attempts until one finishes the job or there is to be no other.

@@ -335,10 +335,11 @@ pub enum JobError {
     /// The job was cancelled.
     #[error("the job was cancelled")]
     Cancelled,
-    /// The job was cancelled while the record that makes a checkpoint complete was being appended to the job log, and the storage
-    /// has not answered since. Nothing is lost: the next start reads the log, which has the record or never will.
+    /// The job was cancelled while the record that makes a checkpoint complete was being appended to the job log, and it
+    /// ended before the storage had done all its work. Nothing is lost: the next start reads the log, which has the record or never
+    /// will.
     #[error(
-        "the job was cancelled while the storage did not answer: whether checkpoint {checkpoint} is complete is decided by the \
+        "the job was cancelled and did not wait for its storage any longer: whether checkpoint {checkpoint} is complete is decided by the \
          job log when the job is started again, which goes on from it or from the one before"
     )]
     CancelledUndecided {

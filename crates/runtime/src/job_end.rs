@@ -26,7 +26,7 @@ pub(crate) enum JobEnd {
 
 /// What became of the checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dropped {
+pub enum DroppedCheckpoints {
     /// None is left.
     All,
     /// None will be restored, but some could not be deleted: the next start of the job does that.
@@ -39,13 +39,17 @@ pub enum Dropped {
 /// that was cancelled nobody knows whether it has claimed the job.
 ///
 /// An error means that it is not known whether the log says that they were dropped; then nothing was deleted.
-pub async fn drop_checkpoints(storage: &dyn CheckpointStorage, job: &JobName, nonce: u64) -> Result<Dropped, JobError> {
-    let Some(attempt) = say_dropped(storage, job, nonce).await? else { return Ok(Dropped::NotOurs) };
+pub async fn drop_checkpoints(
+    storage: &dyn CheckpointStorage,
+    job: &JobName,
+    nonce: u64,
+) -> Result<DroppedCheckpoints, JobError> {
+    let Some(attempt) = say_dropped(storage, job, nonce).await? else { return Ok(DroppedCheckpoints::NotOurs) };
     if let Err(error) = delete_folders(storage, job, attempt).await {
         tracing::warn!(target: "highwater::job", %job, ?error, "dropped checkpoints could not be deleted, the next start will");
-        return Ok(Dropped::SomeAreLeft);
+        return Ok(DroppedCheckpoints::SomeAreLeft);
     }
-    Ok(Dropped::All)
+    Ok(DroppedCheckpoints::All)
 }
 
 /// Appends the record. The last attempt of this process; `None` when the job is another process's by now, or has finished.

@@ -77,7 +77,7 @@ fn folders(storage: &dyn CheckpointStorage) -> Vec<String> {
 fn dropped_checkpoints_are_gone_and_the_next_start_begins_from_nothing() {
     let storage = MemoryCheckpointStorage::new();
     with_checkpoints(&storage);
-    assert_eq!(block_on(drop_checkpoints(&storage, &job(), OWN)).unwrap(), Dropped::All);
+    assert_eq!(block_on(drop_checkpoints(&storage, &job(), OWN)).unwrap(), DroppedCheckpoints::All);
     assert_eq!(folders(&storage), [""; 0]);
     let claimed = start(&storage, 8);
     assert!(claimed.restored.is_none());
@@ -129,7 +129,7 @@ fn a_job_that_another_process_has_taken_over_loses_nothing() {
     let storage = MemoryCheckpointStorage::new();
     with_checkpoints(&storage);
     let successor = start(&storage, 8).start;
-    assert_eq!(block_on(drop_checkpoints(&storage, &job(), OWN)).unwrap(), Dropped::NotOurs);
+    assert_eq!(block_on(drop_checkpoints(&storage, &job(), OWN)).unwrap(), DroppedCheckpoints::NotOurs);
     assert_eq!(folders(&storage), ["chk-1-1", "chk-2-1"]);
     complete(&storage, successor.attempt, 3, successor.next_sequence);
     assert_eq!(start(&storage, 9).restored.unwrap().0, CheckpointId(3));
@@ -141,7 +141,7 @@ fn a_start_that_was_cancelled_when_it_had_claimed_keeps_nothing() {
     let storage = MemoryCheckpointStorage::new();
     with_checkpoints(&storage);
     start(&storage, OWN);
-    assert_eq!(block_on(drop_checkpoints(&storage, &job(), OWN)).unwrap(), Dropped::All);
+    assert_eq!(block_on(drop_checkpoints(&storage, &job(), OWN)).unwrap(), DroppedCheckpoints::All);
     assert!(start(&storage, 8).restored.is_none());
 }
 
@@ -158,7 +158,7 @@ fn a_successor_that_began_after_the_record_keeps_what_it_has_completed() {
         complete(&*shared, successor.attempt, 3, successor.next_sequence);
     };
     faults.arm(When::next(Operation::ListFolders), Fault::Delay(Arc::new(meanwhile)));
-    assert_eq!(block_on(drop_checkpoints(&storage, &job(), OWN)).unwrap(), Dropped::All);
+    assert_eq!(block_on(drop_checkpoints(&storage, &job(), OWN)).unwrap(), DroppedCheckpoints::All);
     assert_eq!(start(&*inner, 9).restored.unwrap().0, CheckpointId(3));
     assert_eq!(folders(&*inner), ["chk-3-5"]);
 }

@@ -93,7 +93,7 @@ pub use highwater_checkpoint::{
     PoisonRecord, RestartStrategy, SubtaskStateStats, TaskStateStats,
 };
 pub use job::{JobHandle, JobMonitor, JobOutcome, JobResult, JobStatus, SubtaskStatus};
-pub use job_end::{Dropped, drop_checkpoints};
+pub use job_end::{DroppedCheckpoints, drop_checkpoints};
 pub use lease_keeper::Renewals;
 pub use master::{Enumerators, Master, MasterEnd, Order, SharedStats};
 pub use master_hooks::MasterHookError;

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use highwater_checkpoint::{Event, paths};
-use highwater_runtime::{Dropped, JobError, drop_checkpoints};
+use highwater_runtime::{DroppedCheckpoints, JobError, drop_checkpoints};
 use highwater_state_api::Attempt;
 
 use crate::invariants::Violation;
@@ -22,7 +22,7 @@ pub(crate) struct Dropping {
     attempt: Attempt,
     /// It stands still, or is slow: the job is started again meanwhile.
     is_stalled: bool,
-    future: Pin<Box<dyn Future<Output = Result<Dropped, JobError>>>>,
+    future: Pin<Box<dyn Future<Output = Result<DroppedCheckpoints, JobError>>>>,
 }
 
 impl World {
@@ -90,9 +90,9 @@ impl World {
         let Some(dropped) = poll_once(dropping.future.as_mut()) else { return };
         let Dropping { attempt, .. } = self.droppings.swap_remove(index);
         let what = match dropped {
-            Ok(Dropped::All) => "cancelled: all checkpoints are dropped",
-            Ok(Dropped::SomeAreLeft) => "cancelled: checkpoints are dropped, and some are left",
-            Ok(Dropped::NotOurs) => "cancelled: the job is another process's",
+            Ok(DroppedCheckpoints::All) => "cancelled: all checkpoints are dropped",
+            Ok(DroppedCheckpoints::SomeAreLeft) => "cancelled: checkpoints are dropped, and some are left",
+            Ok(DroppedCheckpoints::NotOurs) => "cancelled: the job is another process's",
             Err(_) => "cancelled: the storage does not tell whether checkpoints are dropped",
         };
         self.coverage.count(what);
