@@ -1,23 +1,29 @@
-//! A start that takes long says so: nobody else can tell one that reads much from one whose storage never answers.
+//! A start that takes long says so: nobody else can tell one that reads much from one whose storage, or whose
+//! application, never answers.
 
 use std::time::Duration;
 
 use highwater_state_api::JobName;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 /// How often it is said that a start is not over yet.
 const REMINDER: Duration = Duration::from_secs(30);
 
 /// Waits for the work of a start, and warns for as long as it takes.
 pub(crate) async fn watched<T>(job: &JobName, work: impl Future<Output = T>) -> T {
-    let begun = Instant::now();
     let mut work = std::pin::pin!(work);
+    let mut seconds = 0;
     loop {
         if let Ok(done) = timeout(REMINDER, &mut work).await {
             return done;
         }
-        let seconds = begun.elapsed().as_secs();
-        tracing::warn!(target: "highwater::job", %job, seconds, "the start still waits for the storage, or reads state from it");
+        seconds += REMINDER.as_secs();
+        tracing::warn!(
+            target: "highwater::job",
+            %job,
+            seconds,
+            "the start is not over yet: it waits for the storage, reads state, or waits for code of the application"
+        );
     }
 }
 
