@@ -116,18 +116,24 @@ impl MasterHooks {
     ///
     /// # Errors
     /// When a hook fails.
-    pub(crate) fn restore(&self, checkpoint: CheckpointId, states: &[HookState]) -> Result<(), JobError> {
+    pub(crate) fn restore(
+        &self,
+        job: &JobName,
+        checkpoint: CheckpointId,
+        states: &[HookState],
+    ) -> Result<(), JobError> {
         self.0.iter().try_for_each(|registered| {
             let own = states.iter().find(|state| state.identifier == registered.identifier);
-            let restored = registered.call(|hook| hook.restore_checkpoint(checkpoint, own.map(|own| &own.state[..])));
+            let restored =
+                registered.call(job, |hook| hook.restore_checkpoint(checkpoint, own.map(|own| &own.state[..])));
             restored.map_err(|error| registered.cannot_start(error))
         })
     }
 
     /// Begins from nothing. May wait.
-    pub(crate) fn reset(&self) -> Result<(), JobError> {
+    pub(crate) fn reset(&self, job: &JobName) -> Result<(), JobError> {
         self.0.iter().try_for_each(|registered| {
-            registered.call(|hook| hook.reset()).map_err(|error| registered.cannot_start(error))
+            registered.call(job, |hook| hook.reset()).map_err(|error| registered.cannot_start(error))
         })
     }
 
@@ -156,12 +162,14 @@ impl Registered {
     /// Calls the hook, once it is not at work any more. If it never comes back, only the log says what the job waits for.
     fn call<T>(
         &self,
+        job: &JobName,
         call: impl FnOnce(&mut dyn MasterTriggerRestoreHook) -> Result<T, BoxedError>,
     ) -> Result<T, BoxedError> {
         if let Err(TryLockError::WouldBlock) = self.hook.try_lock() {
             let hook = &self.identifier;
             tracing::warn!(
                 target: "highwater::job",
+                %job,
                 hook,
                 "the start of the attempt waits for a hook that is still at work on an earlier checkpoint"
             );

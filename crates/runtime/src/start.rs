@@ -278,8 +278,8 @@ fn accepts(job: &Job) -> impl Fn(&Restored, &[HookState]) -> Result<(), JobError
 /// may.
 fn restore_hooks(job: &Job, claimed: &ClaimedJob) -> Result<(), JobError> {
     match &claimed.restored {
-        Some((checkpoint, _)) => job.config.hooks.restore(*checkpoint, &claimed.hooks),
-        None => job.config.hooks.reset(),
+        Some((checkpoint, _)) => job.config.hooks.restore(&job.name, *checkpoint, &claimed.hooks),
+        None => job.config.hooks.reset(&job.name),
     }
 }
 
