@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use highwater_checkpoint::AttemptFailure;
 use highwater_state_api::CheckpointId;
@@ -18,7 +17,7 @@ use crate::patience::StartPatience;
 use crate::prepare::Prepared;
 use crate::regions::Regions;
 use crate::restore::{Claimant, ClaimedJob, Over, begin_attempt};
-use crate::running_subtasks::{RunningSubtasks, start_subtasks};
+use crate::running_subtasks::{RunningSubtasks, STOP_DEADLINE, start_subtasks};
 use crate::shell::{Shell, StorageWork};
 use crate::start::{self, CANCEL_DEADLINE, Claims, Started, StartedAttempt, Starter};
 use crate::takeover::{Adoption, TaskLayout};
@@ -27,8 +26,6 @@ use crate::{JobError, TaskError, failpoint};
 
 /// Reports and answers that may wait for the coordinator. Whoever has more waits.
 const INPUTS_MAX: usize = 1024;
-/// How long subtasks have to stop. User code that blocks cannot be stopped: then the job ends without its threads.
-pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
 /// How an attempt ended.
 pub(crate) enum AttemptEnd {

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use highwater_state_api::{Attempt, OperatorUid, SubtaskId};
 use tokio::sync::mpsc;
 
-use crate::attempt::STOP_DEADLINE;
 use crate::build::{AttemptEnvironment, BuiltSubtask, build_subtasks};
 use crate::clock::Clock;
 use crate::control::{Control, Report, Reports};
@@ -28,6 +28,8 @@ use crate::{JobError, TaskError};
 const STEP_RECORDS_MAX: usize = 1024;
 /// Bound of each channel in estimated bytes.
 const CHANNEL_BYTES_MAX: usize = 512 * 1024;
+/// How long subtasks have to stop. User code that blocks cannot be stopped: then the job ends without its threads.
+pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The subtasks of an attempt, each on its thread.
 pub(crate) struct RunningSubtasks {
