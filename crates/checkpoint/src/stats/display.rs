@@ -137,7 +137,7 @@ impl fmt::Display for CheckpointStatsSnapshot {
 /// A duration as people read it: what is measured is never as exact as nanoseconds.
 fn duration(duration: Duration) -> String {
     match duration.as_secs() {
-        0 => format!("{:.1} ms", duration.as_secs_f64() * 1_000.0),
+        0 => format!("{}.{} ms", duration.as_millis(), duration.subsec_micros() / 100 % 10),
         seconds @ 1..120 => format!("{seconds}.{} s", duration.subsec_millis() / 100),
         seconds => format!("{} min {} s", seconds / 60, seconds % 60),
     }
