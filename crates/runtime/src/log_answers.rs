@@ -2,7 +2,8 @@
 //!
 //! The coordinator waits for the answer to an append whatever time it takes, since nobody else can say what became of it, and
 //! nothing completes meanwhile. So somebody has to say that there is none. Then the number is read back, and the record is
-//! appended again if it is not there; the call that hangs can do no harm, since it finds the number taken.
+//! appended again if it is not there. The call that hangs does no harm: it finds the number taken, or, if that record was deleted since, brings back an old
+//! one that says what was true (`docs/format/job-log.md`).
 
 use std::time::Duration;
 

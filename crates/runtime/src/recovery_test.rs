@@ -181,6 +181,7 @@ fn a_target_that_fails_is_no_record_that_does() {
     }
 }
 
+/// Contract: O282.
 #[test]
 fn a_full_disk_is_no_record_that_fails_and_a_record_that_cannot_be_sorted_is_one() {
     let failure = |source| {

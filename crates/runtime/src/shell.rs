@@ -313,7 +313,10 @@ impl Shell {
                     let (pool, failed) = (&self.storage_work.pool, move |cause| failed(cause).map(answer));
                     match late {
                         Some((deadline, late)) => {
-                            let late = move || late("the storage has not answered".to_owned()).map(answer);
+                            let late = move || {
+                                late("the storage has not answered, or all threads that ask it are busy".to_owned())
+                                    .map(answer)
+                            };
                             pool.submit_within(deadline, late, work, failed);
                         }
                         None => pool.submit(work, failed),

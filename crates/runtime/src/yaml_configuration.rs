@@ -9,7 +9,7 @@ use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::scanner::TScalarStyle;
 use yaml_rust2::{ScanError, Yaml};
 
-/// How deep a configuration may be nested: many times what the key of any option has parts.
+/// How deep a configuration may be nested: many times the number of parts of any option's key.
 const LEVELS_MAX: usize = 64;
 
 /// A file that is no configuration. Names the place.

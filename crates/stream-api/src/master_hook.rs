@@ -7,7 +7,8 @@ use highwater_state_api::{BoxedError, CheckpointId};
 ///
 /// One value serves a job through all its attempts in one process. It is called on a thread that may wait, one call at a
 /// time; what takes longer than the timeout of a checkpoint fails that checkpoint, and so does what is still at work on an
-/// earlier one. The start of an attempt waits until it has come back, and says so in the log. A panic counts as an error.
+/// earlier one. The start of an attempt of the whole job waits until such a call has come back, and says so in the
+/// log. A panic counts as an error.
 ///
 /// In a process that is known to have lost the job to another one, nothing but [`MasterTriggerRestoreHook::close`] is called
 /// any more. Another process may still take the job over during a call: what is done outside then must do no harm.
