@@ -422,6 +422,8 @@ fn unless_it_has_to_go_back_to_an_older_checkpoint() {
 }
 
 /// Nobody can tell then what the region is to go on from; for another attempt of the whole job its claim decides.
+///
+/// Contract: O275.
 #[test]
 fn unless_the_record_of_a_checkpoint_hangs_on_its_way_into_the_log() {
     let (faults, folder) = (Faults::default(), tempfile::tempdir().unwrap());

@@ -87,6 +87,7 @@ impl KeyedProcessFunction<u64, u64> for Listening {
     }
 }
 
+/// Contract: L235.
 #[test]
 fn with_a_key_and_without() {
     let (with_key, without) = (Notes::new(), Notes::new());

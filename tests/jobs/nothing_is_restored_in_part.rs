@@ -127,6 +127,8 @@ fn a_checkpoint_whose_reader_has_claimed_the_job_is_not_deleted() {
 }
 
 /// Field case: R33.
+///
+/// Contract: J199.
 #[test]
 fn a_checkpoint_that_fails_takes_nothing_of_the_one_before_with_it() {
     let folder = TempDir::new().unwrap();

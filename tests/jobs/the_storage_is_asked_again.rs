@@ -86,6 +86,8 @@ fn a_checkpoint_whose_puts_fail_three_times_each_completes_and_small_states_take
 }
 
 /// Field case: R103.
+///
+/// Contract: J199.
 #[test]
 fn a_checkpoint_whose_puts_fail_for_ever_is_declined_in_time_and_leaves_nothing() {
     let folder = TempDir::new().unwrap();
