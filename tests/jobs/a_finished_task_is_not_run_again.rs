@@ -181,7 +181,7 @@ fn at_any_parallelism() {
     }
 }
 
-/// Contract: P290.
+/// Contract: O275, P290.
 #[test]
 fn and_not_after_a_failure_of_a_task_that_still_runs() {
     let (storage, run) = (storage(), Run::new());

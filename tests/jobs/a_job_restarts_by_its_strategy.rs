@@ -97,7 +97,7 @@ fn which_is_none_without_checkpoints() {
     assert_eq!(gave_up(&without_checkpoints()), ("none", 1));
 }
 
-/// Contract: O281.
+/// Contract: O277, O281.
 #[test]
 fn which_code_sets_before_the_job_configures_it_before_the_cluster_does() {
     let cluster = [
