@@ -93,7 +93,8 @@ fn a_checkpoint_whose_puts_fail_for_ever_is_declined_in_time_and_leaves_nothing(
     let folder = TempDir::new().unwrap();
     let inner = Arc::new(FileSystemCheckpointStorage::new(folder.path()).unwrap().with_inline_bytes_max(0).unwrap());
     let faults = Faults::default();
-    let handle = many_small_states(Arc::new(FaultyStorage::new(inner.clone(), faults.clone())), Duration::from_secs(5));
+    let handle =
+        many_small_states(Arc::new(FaultyStorage::new(inner.clone(), faults.clone())), Duration::from_secs(12));
     faults.arm(When::every(Operation::Finish), Fault::FailBefore);
     let failure = handle.trigger_checkpoint().wait().unwrap_err();
     // Not `Expired`: whoever could not write says so before the time is up.
