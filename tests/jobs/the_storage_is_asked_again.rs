@@ -153,7 +153,7 @@ fn a_job_that_is_cancelled_does_not_wait_for_the_next_try() {
 fn a_log_that_does_not_answer_is_asked_again() {
     let (faults, records) = (Faults::default(), CollectedRecords::default());
     let env = environment("silent", Arc::new(FaultyStorage::new(storage(), faults.clone())));
-    env.enable_checkpointing(NEVER).set_checkpoint_timeout(Duration::from_secs(3));
+    env.enable_checkpointing(NEVER).set_checkpoint_timeout(Duration::from_secs(8));
     count(&env, 1_000, Some(Pace::up_to(500)), &records, |_| Ok(()));
     let handle = env.execute_async().unwrap();
     take_checkpoints(&handle, 1);
