@@ -69,6 +69,14 @@ pub enum Action {
         /// The number.
         sequence: u64,
     },
+    /// Tell people that a call of the job log was not answered: what became of an append is unknown, and nothing completes
+    /// meanwhile.
+    ReportLogSilence {
+        /// The number that was asked about.
+        sequence: u64,
+        /// How long the answer was waited for.
+        waited_ms: u64,
+    },
     /// A request for a checkpoint has failed: to whoever asked.
     RequestFailed {
         /// The request.
@@ -85,6 +93,12 @@ pub enum Action {
     },
     /// Tell every subtask that has not been let go that a checkpoint is complete. Only now may effects outside the job happen.
     NotifyComplete {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+    },
+    /// A checkpoint is complete whose record was being appended when the attempt ended: for people, since no subtask is told any
+    /// more.
+    NoteComplete {
         /// The checkpoint.
         checkpoint: CheckpointId,
     },

@@ -108,6 +108,12 @@ impl Coordinator {
         self.pending.keys().copied()
     }
 
+    /// The checkpoint about which the job log alone decides: its record is being appended. Also an attempt that is over hears what
+    /// became of it.
+    pub fn undecided(&self) -> Option<CheckpointId> {
+        self.pending.keys().copied().find(|checkpoint| self.log.has_begun(*checkpoint))
+    }
+
     /// Takes what happened and says what is to be done.
     pub fn on_event(&mut self, now: Now, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
@@ -119,7 +125,7 @@ impl Coordinator {
                     failure: CheckpointFailureReason::CoordinatorShutdown.into(),
                 });
             }
-            _ if self.is_over => {}
+            event if self.is_over => self.late_answer(now, event, &mut actions),
             event => self.handle(now, event, &mut actions),
         }
         if !self.is_over {
@@ -163,7 +169,9 @@ impl Coordinator {
             Event::Tick => {}
             Event::SubtaskRunning { subtask } => self.tasks.running(subtask),
             Event::SubtaskEnded { subtask } => self.tasks.ended(subtask),
-            Event::SubtaskSettled { subtask, checkpoint } => self.subtask_settled(subtask, checkpoint, actions),
+            Event::SubtaskSettled { subtask, checkpoint } => {
+                self.subtask_settled(now_ms, subtask, checkpoint, actions);
+            }
             Event::CheckpointRequested { id, request } => self.requested(now_ms, id, request, actions),
             Event::BacklogChanged { is_processing_backlog } => self.trigger.set_backlog(now_ms, is_processing_backlog),
             Event::SchedulerStarted => self.trigger.start_periodic(now_ms),
@@ -182,7 +190,9 @@ impl Coordinator {
             }
             Event::Acknowledged(acknowledgement) => self.acknowledged(now, acknowledgement, actions),
             Event::Declined(decline) => self.declined(now, decline, actions),
-            Event::MetadataWritten { checkpoint, metadata } => self.metadata_written(checkpoint, metadata, actions),
+            Event::MetadataWritten { checkpoint, metadata } => {
+                self.metadata_written(now_ms, checkpoint, metadata, actions);
+            }
             Event::MetadataFailed { checkpoint, cause } => {
                 if self.is_in(checkpoint, Phase::Metadata) {
                     let message = format!("its metadata could not be written: {cause}");
@@ -194,7 +204,7 @@ impl Coordinator {
                 let outcome = self.log.appended(sequence);
                 self.log_decided(now, outcome, actions);
             }
-            Event::LogTaken { sequence } => self.log.taken(sequence, actions),
+            Event::LogTaken { sequence } => self.log.taken(now_ms, sequence, actions),
             Event::LogUnknown { sequence, cause } => self.log.unknown(now_ms, sequence, cause, actions),
             Event::LogRead { sequence, record } => {
                 let outcome = self.log.read(now_ms, sequence, record);

@@ -125,6 +125,8 @@ struct World {
     is_finished: bool,
     /// The log has not told in time what became of an append.
     has_given_up: bool,
+    /// How often an append was answered that had been answered before.
+    appended_again: usize,
 }
 
 impl World {
@@ -158,6 +160,7 @@ impl World {
             is_over: false,
             is_finished: false,
             has_given_up: false,
+            appended_again: 0,
         };
         for subtask in world.config.subtasks() {
             world.send(Event::SubtaskRunning { subtask });
@@ -171,23 +174,29 @@ impl World {
             self.ended_before.entry(subtask).or_insert(self.last_triggered.next());
         }
         self.sent.push(event.clone());
-        if let Event::LogUnknown { sequence, .. } | Event::LogReadFailed { sequence, .. } = event
-            && self.unknown.is_none_or(|(unknown, _)| unknown != sequence)
-        {
-            self.unknown = Some((sequence, self.now_ms));
+        if let Event::LogUnknown { sequence, .. } | Event::LogReadFailed { sequence, .. } = event {
+            self.note_unknown(sequence);
         }
         let actions = self.coordinator.on_event(now(self.now_ms), event);
-        let is_late_answer = |action: &Action| matches!(action, Action::RequestFailed { .. });
+        let is_late_answer =
+            |action: &Action| matches!(action, Action::RequestFailed { .. } | Action::NoteComplete { .. });
         assert!(!self.is_over || actions.iter().all(is_late_answer), "after the end: {actions:?}");
         for action in actions {
             self.check(action);
         }
         self.is_over |= is_shutdown;
         assert!(!self.is_over || self.answered.len() as u64 == self.requested, "somebody waits for ever");
-        assert!(self.tasks.iter().filter(|task| matches!(task, Task::Append(..))).count() <= 1, "two appends");
+        let asked = self.tasks.iter().filter(|task| matches!(task, Task::Append(..) | Task::Read(_))).count();
+        assert!(asked <= 3 + self.appended_again, "{asked} calls of the log are not answered");
         assert!(self.coordinator.next_deadline().is_none_or(|at_ms| at_ms > self.now_ms), "a deadline that spins");
         let room = self.config.max_concurrent as usize + 8 + self.forced;
         assert!(self.coordinator.pending().count() <= room);
+    }
+
+    fn note_unknown(&mut self, sequence: u64) {
+        if self.unknown.is_none_or(|(unknown, _)| unknown != sequence) {
+            self.unknown = Some((sequence, self.now_ms));
+        }
     }
 
     /// The newest completed checkpoints that the log has.
@@ -262,7 +271,11 @@ impl World {
                 self.tasks.push(Task::Append(sequence, record));
             }
             Action::ReadLog { sequence } => self.tasks.push(Task::Read(sequence)),
-            Action::NotifyComplete { checkpoint } => {
+            Action::ReportLogSilence { sequence, waited_ms } => {
+                assert_eq!(waited_ms, self.config.timeout_ms.min(30_000));
+                self.note_unknown(sequence);
+            }
+            Action::NotifyComplete { checkpoint } | Action::NoteComplete { checkpoint } => {
                 let is_own = |record: &LogRecord| matches!(record, LogRecord::Completed { checkpoint: id, .. } if *id == checkpoint);
                 assert!(self.log.values().any(is_own), "complete without a record");
                 assert!(!self.aborted.contains(&checkpoint), "complete after it was aborted");
@@ -449,6 +462,7 @@ impl World {
                         | Event::LogReadFailed { .. }
                 );
                 if !is_answer && event != Event::Shutdown {
+                    self.appended_again += usize::from(matches!(event, Event::LogAppended { .. }));
                     self.send(event);
                 }
             }
@@ -491,6 +505,11 @@ impl World {
         }
     }
 
+    /// Calls of the log that are under way are never answered.
+    fn hang(&mut self) {
+        self.tasks.retain(|task| !matches!(task, Task::Append(..) | Task::Read(_)));
+    }
+
     /// Everything works from now on: what was asked for is done, and time goes from deadline to deadline.
     fn heal(&mut self) {
         self.land();
@@ -527,10 +546,14 @@ proptest! {
         max_concurrent in 1u32..4,
         retain in 1usize..4,
         timeout_ms in timeout_ms(),
+        hangs in any::<bool>(),
     ) {
         let mut world = World::new(max_concurrent, retain, timeout_ms);
         for step in steps {
             world.step(step);
+        }
+        if hangs {
+            world.hang();
         }
         world.heal();
         let view = LogView::replay(world.log.into_iter().collect(), retain).unwrap();

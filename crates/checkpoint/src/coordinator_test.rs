@@ -217,7 +217,7 @@ fn records_are_appended_one_at_a_time_in_order_of_completion() {
 #[test]
 fn an_append_that_does_not_end_stops_only_later_appends() {
     assert_snapshot!(check(
-        CoordinatorConfig { max_concurrent: 2, ..config() },
+        CoordinatorConfig { max_concurrent: 2, timeout_ms: 1_500, ..config() },
         "
         @0 running
         @1000 enumerated 1
@@ -226,10 +226,10 @@ fn an_append_that_does_not_end_stops_only_later_appends() {
         @2000 enumerated 2
         ack 2
         written 2
-        @2100 unknown 6
-        @2500 read-failed 6
-        @2600
-        @2650 read-own 6
+        @2400 unknown 6
+        @3000 read-failed 6
+        @3500
+        @3550 read-own 6
         "
     ));
 }

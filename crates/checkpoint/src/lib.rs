@@ -105,6 +105,8 @@ mod format_test;
 #[cfg(test)]
 mod job_log_test;
 #[cfg(test)]
+mod log_answers_test;
+#[cfg(test)]
 mod reasons_test;
 #[cfg(test)]
 mod redistribute_test;

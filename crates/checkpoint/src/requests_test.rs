@@ -123,8 +123,9 @@ fn the_last_checkpoint_is_for_everybody_who_waits_for_one() {
 #[test]
 fn no_periodic_checkpoint_is_triggered_within_the_pause_whatever_comes_first() {
     for round in 0..10_000u64 {
-        let mut coordinator =
-            Coordinator::new(CoordinatorConfig { interval_ms: Some(1_000), min_pause_ms: 5_000, ..config() }, start());
+        let (interval_ms, min_pause_ms, timeout_ms) = (Some(1_000), 5_000, 10_000);
+        let config = CoordinatorConfig { interval_ms, min_pause_ms, timeout_ms, ..config() };
+        let mut coordinator = Coordinator::new(config, start());
         run(&mut coordinator, "@0 running\n@5000 enumerated 1\n ack 1\n written 1");
         let completed_at_ms = 5_000 + round % 1_000;
         let periodic = CheckpointRequest { periodic: true, ..CheckpointRequest::default() };

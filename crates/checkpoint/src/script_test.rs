@@ -270,7 +270,9 @@ pub(crate) fn describe(action: &Action) -> String {
         }
         Action::AppendLog { sequence, record } => format!("append {sequence}: {}", describe_record(record)),
         Action::ReadLog { sequence } => format!("read {sequence}"),
+        Action::ReportLogSilence { sequence, waited_ms } => format!("report silence about {sequence} for {waited_ms}"),
         Action::NotifyComplete { checkpoint } => format!("notify complete {checkpoint}"),
+        Action::NoteComplete { checkpoint } => format!("note complete {checkpoint}"),
         Action::NotifyAborted { checkpoint, failure, latest_complete } => {
             let latest = latest_complete.map_or("none".to_owned(), |latest| latest.to_string());
             format!("notify aborted {checkpoint}: {failure} (latest complete: {latest})")

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use highwater_checkpoint::AttemptFailure;
-use highwater_state_api::CheckpointId;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -32,8 +31,6 @@ pub(crate) enum AttemptEnd {
     Finished,
     AlreadyFinished,
     Cancelled,
-    /// Cancelled while the storage hung, so that only the job log will tell whether this checkpoint is complete.
-    CancelledUndecided(CheckpointId),
     /// The task's name and what went wrong.
     TaskFailed(String, TaskError),
     CoordinatorFailed(AttemptFailure),
@@ -210,23 +207,15 @@ impl RunningAttempt {
         let fence = self.fence.clone();
         let is_failure = matches!(end, AttemptEnd::TaskFailed(..) | AttemptEnd::CoordinatorFailed(_));
         let is_finished = matches!(end, AttemptEnd::Finished);
-        let ended = self.take_down(is_failure, is_finished, owner).await.map(|undecided| match (end, undecided) {
-            (AttemptEnd::Cancelled, Some(checkpoint)) => AttemptEnd::CancelledUndecided(checkpoint),
-            (end, _) => end,
-        });
+        let ended = self.take_down(is_failure, is_finished, owner).await.map(|()| end);
         let ended = if is_failure || ended.is_err() { unless_fenced(fence.clone(), ended, owner).await } else { ended };
         // Whatever could not be stopped is of no attempt that is still to come.
         fence.expect_nobody();
         ended
     }
 
-    /// Returns the checkpoint whose record is being appended to the job log by a storage that has not answered in time.
-    async fn take_down(
-        mut self,
-        is_failure: bool,
-        is_finished: bool,
-        owner: &mut Owner,
-    ) -> Result<Option<CheckpointId>, JobError> {
+    /// Stops what runs, and waits for the storage.
+    async fn take_down(mut self, is_failure: bool, is_finished: bool, owner: &mut Owner) -> Result<(), JobError> {
         let job = self.job.clone();
         // What was not written yet is needed by nobody any more.
         self.pool.over.end();
@@ -237,21 +226,22 @@ impl RunningAttempt {
             // What made the attempt fail is what its owner has to know, and the next attempt fences whatever is stuck.
             tracing::error!(target: "highwater::job", job = %job.name, %stuck, "left behind");
         }
-        let undecided = self.shell.undecided();
-        // Nobody waits for answers any more, so that whatever still has one to give can be done.
-        drop(self.shell);
         // What is still being written or deleted belongs to this attempt and is to be over when the next one begins. If the
         // storage hangs, the claim of the next one makes it harmless.
-        if in_time(self.pool.idle(), owner).await.is_none() {
+        let is_idle = in_time(self.shell.storage_idle(), owner).await.is_some();
+        self.claims.set_undecided(self.shell.undecided());
+        // Nobody waits for answers any more, so that whatever still has one to give can be done.
+        drop(self.shell);
+        if !is_idle {
             tracing::warn!(target: "highwater::job", job = %job.name, "the storage has not answered before the attempt ended");
-            return Ok(undecided);
+            return Ok(());
         }
         if is_finished {
             // Another start would delete the checkpoints, which nobody needs any more, and what answers that were on their way
             // when the job finished have left of others; and there will be none.
             tidy_up(&job, self.claims.nonce(), owner).await;
         }
-        Ok(None)
+        Ok(())
     }
 }
 
@@ -284,5 +274,46 @@ async fn tidy_up(job: &Arc<Job>, nonce: u64, owner: &mut Owner) {
     };
     if let Err(error) = tidied {
         tracing::warn!(target: "highwater::job", job = %job.name, ?error, "the storage could not be tidied up");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::time::Duration;
+
+    use tokio::sync::watch;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Contract: O287.
+    #[tokio::test(start_paused = true)]
+    async fn at_the_end_a_storage_that_hangs_is_waited_for_for_two_seconds_after_the_cancel_and_for_half_a_minute_at_most()
+     {
+        for (cancelled_after, waited) in [(Some(0), 2), (Some(10), 12), (Some(29), 30), (None, 30)] {
+            let (cancel, cancelled) = watch::channel(false);
+            let mut owner = Owner { cancelled, asks: mpsc::channel(1).1 };
+            let begun = Instant::now();
+            let end = in_time(pending::<()>(), &mut owner);
+            let cancels = async {
+                match cancelled_after {
+                    Some(seconds) => {
+                        tokio::time::sleep(Duration::from_secs(seconds)).await;
+                        cancel.send_replace(true);
+                    }
+                    None => pending().await,
+                }
+                pending::<()>().await;
+            };
+            tokio::select! {
+                ended = end => assert_eq!(ended, None),
+                () = cancels => {}
+            }
+            assert_eq!(begun.elapsed().as_secs(), waited, "{cancelled_after:?}");
+        }
+        let (_cancel, cancelled) = watch::channel(true);
+        let mut owner = Owner { cancelled, asks: mpsc::channel(1).1 };
+        assert_eq!(in_time(async { 7 }, &mut owner).await, Some(7), "an answer counts, whoever has cancelled");
     }
 }

@@ -203,8 +203,7 @@ async fn run_attempts(job: &Arc<Job>, owner: &mut Owner, claims: &Arc<Claims>) -
         let (failure, survivors) = match end {
             Ok(AttemptEnd::Finished) => return Ok(JobOutcome::Finished),
             Ok(AttemptEnd::AlreadyFinished) => return Ok(JobOutcome::AlreadyFinished),
-            Ok(AttemptEnd::Cancelled) => return Err(JobError::Cancelled),
-            Ok(AttemptEnd::CancelledUndecided(checkpoint)) => return Err(JobError::CancelledUndecided { checkpoint }),
+            Ok(AttemptEnd::Cancelled) => return Err(claims.cancelled()),
             Ok(AttemptEnd::TaskFailed(task, source)) => (Failure::Task { task, source }, None),
             Ok(AttemptEnd::RegionFailed(task, source, survivors)) => (Failure::Task { task, source }, Some(survivors)),
             Ok(AttemptEnd::CoordinatorFailed(failure)) => (Failure::Coordinator(failure), None),
@@ -217,7 +216,7 @@ async fn run_attempts(job: &Arc<Job>, owner: &mut Owner, claims: &Arc<Claims>) -
                 job.board.lock().restarting();
                 tokio::select! {
                     () = tokio::time::sleep(delay) => {}
-                    () = owner.cancel() => return Err(JobError::Cancelled),
+                    () = owner.cancel() => return Err(claims.cancelled()),
                 }
                 run_attempt(job, owner, claims).await
             }

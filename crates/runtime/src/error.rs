@@ -332,15 +332,14 @@ pub enum JobError {
          begins from nothing"
     )]
     Dropped,
-    /// The job was cancelled.
+    /// The job was cancelled, and of each of its checkpoints it is known whether it is complete.
     #[error("the job was cancelled")]
     Cancelled,
-    /// The job was cancelled while the record that makes a checkpoint complete was being appended to the job log, and it
-    /// ended before the storage had done all its work. Nothing is lost: the next start reads the log, which has the record or never
-    /// will.
+    /// The job was cancelled while the record that makes a checkpoint complete was being appended to the job log, and the storage has
+    /// not told what became of it. Nothing is lost: the next start reads the log, which has the record or never will.
     #[error(
-        "the job was cancelled and did not wait for its storage any longer: whether checkpoint {checkpoint} is complete is decided by the \
-         job log when the job is started again, which goes on from it or from the one before"
+        "the job was cancelled before its storage had told whether checkpoint {checkpoint} is complete: the job log decides when the \
+         job is started again, which goes on from it or from the one before"
     )]
     CancelledUndecided {
         /// The checkpoint.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use highwater_state_api::CheckpointStorage;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::clock::Clock;
 use crate::control::Report;
@@ -64,37 +64,6 @@ impl IoPool {
             }
             drop(done);
         });
-    }
-
-    /// The same for work that the coordinator cannot go on without: if it has not come to its end by `deadline`, the coordinator
-    /// is told `late`. What the work results in goes to it all the same, whenever that is.
-    pub(crate) fn submit_within(
-        &self,
-        deadline: Duration,
-        late: impl FnOnce() -> Option<Input> + Send + 'static,
-        work: impl Future<Output = Option<Input>> + Send + 'static,
-        panicked: impl FnOnce(String) -> Option<Input> + Send + 'static,
-    ) {
-        let (working, over) = oneshot::channel::<()>();
-        let inputs = self.inputs.clone();
-        // Beside the work, which may block its thread.
-        self.runtime.spawn(async move {
-            tokio::select! {
-                biased;
-                _ = over => {}
-                () = tokio::time::sleep(deadline) => {
-                    if let Some(input) = late() {
-                        // The coordinator is gone when its attempt is over; then nobody waits for the answer.
-                        let _ = inputs.send(input).await;
-                    }
-                }
-            }
-        });
-        let work = async move {
-            let _working = working;
-            work.await
-        };
-        self.submit(work, panicked);
     }
 
     /// How much work is not done yet.

@@ -38,7 +38,6 @@ mod io_pool;
 mod job;
 mod job_end;
 mod lease_keeper;
-mod log_answers;
 #[cfg(test)]
 mod log_test;
 mod master;

@@ -39,6 +39,9 @@ pub enum Order {
     TriggerHooks(CheckpointId, u64),
     /// Answer whoever asked for a checkpoint.
     Answer(RequestId, Result<CheckpointId, CheckpointFailure>),
+    /// For people: the answer to a call of the job log, about the record of this number, was waited for that many milliseconds
+    /// and has not come.
+    LogSilent(u64, u64),
     /// For people: a checkpoint is complete. Repeated for the last one, until everybody has done what it allows.
     Completed(CheckpointId),
     /// For people: a checkpoint has failed.
@@ -212,15 +215,11 @@ impl Master {
                 }
             }
             Action::NotifyComplete { checkpoint } => {
-                // The last one is said again and again, until everybody has done what it allows.
-                if self.latest_complete < Some(checkpoint) {
-                    tracing::info!(target: "highwater::checkpoint", job = %self.job(), %checkpoint, "complete");
-                    self.latest_complete = Some(checkpoint);
-                }
-                orders.push(Order::Completed(checkpoint));
+                self.note_complete(checkpoint, orders);
                 self.tell_all(&Control::Complete(checkpoint), orders);
                 self.open_gate(checkpoint, orders);
             }
+            Action::NoteComplete { checkpoint } => self.note_complete(checkpoint, orders),
             Action::NotifyAborted { checkpoint, failure, latest_complete } => {
                 let reason = failure.reason.name();
                 tracing::warn!(target: "highwater::checkpoint", job = %self.job(), %checkpoint, reason, %failure, "failed");
@@ -231,6 +230,7 @@ impl Master {
             Action::RequestFailed { request, failure } => orders.push(Order::Answer(request, Err(failure))),
             Action::RequestCompleted { request, checkpoint } => orders.push(Order::Answer(request, Ok(checkpoint))),
             Action::NotifySubsumed { checkpoint } => self.tell_all(&Control::Subsumed(checkpoint), orders),
+            Action::ReportLogSilence { sequence, waited_ms } => orders.push(Order::LogSilent(sequence, waited_ms)),
             Action::Finished => orders.push(Order::End(MasterEnd::Finished)),
             Action::Fail(failure) => orders.push(Order::End(MasterEnd::CoordinatorFailed(failure))),
             work @ (Action::InitializeLocation { .. }
@@ -240,6 +240,15 @@ impl Master {
             | Action::Discard { .. }
             | Action::TruncateLog { .. }) => orders.push(Order::Store(work)),
         }
+    }
+
+    fn note_complete(&mut self, checkpoint: CheckpointId, orders: &mut Vec<Order>) {
+        // The last one is said again and again, until everybody has done what it allows.
+        if self.latest_complete < Some(checkpoint) {
+            tracing::info!(target: "highwater::checkpoint", job = %self.job(), %checkpoint, "complete");
+            self.latest_complete = Some(checkpoint);
+        }
+        orders.push(Order::Completed(checkpoint));
     }
 
     fn tell_all(&self, message: &Control, orders: &mut Vec<Order>) {

@@ -19,7 +19,6 @@ use crate::driver::{Input, Job};
 use crate::fence::Fence;
 use crate::io_pool::IoPool;
 use crate::job::{Owner, locked};
-use crate::log_answers::LogAnswers;
 use crate::master::{Enumerators, Master, MasterEnd, Order};
 use crate::regions::Regions;
 use crate::retrying_storage::RetryingStorage;
@@ -38,7 +37,6 @@ pub(crate) struct Shell {
     attempt: Attempt,
     lanes: ControlLanes,
     storage_work: StorageWork,
-    log_answers: LogAnswers,
     inputs: mpsc::Receiver<Input>,
     end: Option<AttemptEnd>,
     /// The tasks that are to be restarted when the attempt is over, if the others go on.
@@ -73,7 +71,6 @@ impl Shell {
             expected: lanes.len(),
             lanes,
             storage_work,
-            log_answers: LogAnswers::new(job.checkpoints.timeout),
             inputs,
             end: None,
             failed_region: None,
@@ -197,12 +194,12 @@ impl Shell {
 
     /// Whether nothing is being appended to the job log, once a region has failed.
     pub(crate) fn is_decided(&self) -> bool {
-        self.master.coordinator().pending().next().is_none()
+        self.undecided().is_none()
     }
 
-    /// Once nothing else completes any more: the checkpoint whose record is being appended to the job log, which has not told.
+    /// The checkpoint whose record is being appended to the job log, which has not told.
     pub(crate) fn undecided(&self) -> Option<CheckpointId> {
-        self.master.coordinator().pending().next()
+        self.master.coordinator().undecided()
     }
 
     /// The newest complete checkpoint.
@@ -220,14 +217,37 @@ impl Shell {
         self.on_event(Event::Shutdown);
     }
 
-    /// Waits until these subtasks have stopped or failed; what else comes in is of no interest any more.
+    /// Once the attempt is over: waits until these subtasks have stopped or failed.
     pub(crate) async fn all_gone(&mut self, subtasks: &[SubtaskId]) {
         while !self.have_gone(subtasks) {
             match self.inputs.recv().await {
-                Some(Input::Report(report)) => self.note_gone(&report),
-                Some(Input::Event(..)) => {}
+                Some(input) => self.on_late_input(input),
                 None => return,
             }
+        }
+    }
+
+    /// Once the attempt is over: waits until all its storage work is done, and hears what became of it.
+    pub(crate) async fn storage_idle(&mut self) {
+        let pool = self.storage_work.pool.clone();
+        let mut idle = pin!(pool.idle());
+        loop {
+            tokio::select! {
+                input = self.inputs.recv() => input.into_iter().for_each(|input| self.on_late_input(input)),
+                () = &mut idle => break,
+            }
+        }
+        // Work is done when its answer is on its way.
+        while let Ok(input) = self.inputs.try_recv() {
+            self.on_late_input(input);
+        }
+    }
+
+    /// Nothing of it is acted upon any more.
+    fn on_late_input(&mut self, input: Input) {
+        match input {
+            Input::Report(report) => self.note_gone(&report),
+            event => self.on_input(Some(event)),
         }
     }
 
@@ -307,20 +327,8 @@ impl Shell {
                     let failed = answer_of_failure(&job, &action);
                     let (fence, attempt) = (self.storage_work.fence.clone(), self.attempt);
                     let answer = move |event| Input::Event(attempt, event);
-                    let late = self.log_answers.deadline(&action);
-                    let late = late.map(|deadline| (deadline, answer_of_failure(&job, &action)));
                     let work = async move { carry_out(&*storage, &job, &fence, action).await.map(answer) };
-                    let (pool, failed) = (&self.storage_work.pool, move |cause| failed(cause).map(answer));
-                    match late {
-                        Some((deadline, late)) => {
-                            let late = move || {
-                                late("the storage has not answered, or all threads that ask it are busy".to_owned())
-                                    .map(answer)
-                            };
-                            pool.submit_within(deadline, late, work, failed);
-                        }
-                        None => pool.submit(work, failed),
-                    }
+                    self.storage_work.pool.submit(work, move |cause| failed(cause).map(answer));
                 }
                 Order::TriggerHooks(checkpoint, triggered_at_ms) => {
                     let (hooks, attempt) = (self.job.config.hooks.clone(), self.attempt);
@@ -332,6 +340,10 @@ impl Shell {
                         Some(Input::Event(attempt, Event::HookFailed { checkpoint, identifier: None, cause }))
                     };
                     self.storage_work.pool.submit(work, failed);
+                }
+                Order::LogSilent(sequence, waited_ms) => {
+                    let job = &self.job.name;
+                    tracing::warn!(target: "highwater::checkpoint", %job, sequence, waited_ms, "the job log has not answered");
                 }
                 Order::Completed(checkpoint) => {
                     self.storage_work.pool.over.add(checkpoint);

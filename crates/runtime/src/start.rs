@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use highwater_checkpoint::{AttemptFailure, HookState, Now};
-use highwater_state_api::RowSettings;
+use highwater_state_api::{CheckpointId, RowSettings};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -35,6 +35,9 @@ pub(crate) struct Claims {
     has_claimed: AtomicBool,
     /// Renews the lease of a job with standbys, also before a restart: whoever waits for that is alive.
     keeper: Mutex<Option<LeaseKeeper>>,
+    /// The checkpoint whose record the last attempt was appending when it ended, and has not heard what became of it: the next claim
+    /// tells.
+    undecided: Mutex<Option<CheckpointId>>,
     /// What it has seen of whoever has the job, as a standby.
     standby_watch: SharedWatch,
 }
@@ -44,8 +47,13 @@ impl Claims {
     pub(crate) fn new(lease: Duration) -> Self {
         let nonce = random::nonce();
         let watch = StandbyWatch::new(lease.as_millis() as u64, nonce);
-        let (has_claimed, keeper) = (AtomicBool::new(false), Mutex::new(None));
-        Self { nonce, has_claimed, keeper, standby_watch: Arc::new(tokio::sync::Mutex::new(watch)) }
+        Self {
+            nonce,
+            has_claimed: AtomicBool::new(false),
+            keeper: Mutex::new(None),
+            undecided: Mutex::new(None),
+            standby_watch: Arc::new(tokio::sync::Mutex::new(watch)),
+        }
     }
 
     /// The process wants the job no longer.
@@ -55,6 +63,19 @@ impl Claims {
 
     fn set_keeper(&self, keeper: Option<LeaseKeeper>) {
         *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = keeper;
+    }
+
+    /// An attempt has ended with or without an append of which it does not know what became.
+    pub(crate) fn set_undecided(&self, checkpoint: Option<CheckpointId>) {
+        *self.undecided.lock().unwrap_or_else(PoisonError::into_inner) = checkpoint;
+    }
+
+    /// Why the job has ended, if its owner has cancelled it.
+    pub(crate) fn cancelled(&self) -> JobError {
+        match *self.undecided.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(checkpoint) => JobError::CancelledUndecided { checkpoint },
+            None => JobError::Cancelled,
+        }
     }
 
     /// By this the process knows its own claims again.
@@ -184,6 +205,7 @@ impl Starter {
             Begun::Claimed(claimed) => claimed,
         };
         claims.has_claimed.store(true, Ordering::Relaxed);
+        claims.set_undecided(None);
         let fence = match adoption {
             Some(adoption) => adoption.fence.clone(),
             None => self.fence(&claimed, begun_at, runtime.clone()),

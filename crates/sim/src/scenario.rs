@@ -45,6 +45,8 @@ pub(crate) struct FaultRates {
     pub task_failure: u32,
     /// A function fails to snapshot its state the next time, in each step.
     pub decline: u32,
+    /// Storage work stands still, before any of its operations.
+    pub hang: u32,
 }
 
 /// How likely each kind of step is, relative to the others.
@@ -212,6 +214,7 @@ impl FaultRates {
             cancel: 0,
             task_failure: dice.pick(&[0, 0, 0, 2]),
             decline: dice.pick(&[0, 0, 5, 20]),
+            hang: dice.pick(&[0, 0, 0, 5, 20]),
         }
     }
 

@@ -11,6 +11,7 @@ use highwater_runtime::control::{Control, Report};
 use highwater_runtime::{MasterEnd, Order, Step};
 use highwater_state_api::{Attempt, CheckpointId, StateHandle, SubtaskId};
 
+use crate::dice::Dice;
 use crate::invariants::fencing::Actor;
 use crate::invariants::{Violation, consistency, durable, progress};
 use crate::planted::Planted;
@@ -21,6 +22,9 @@ use crate::world::World;
 
 /// Of 1,000 steps of time, how many jump to the next deadline though something else could happen.
 const JUMPS: u32 = 100;
+
+/// In how many of 1,000 steps storage work that hangs may go on.
+const COMES_BACK: u32 = 2;
 
 /// In how many of 1,000 steps somebody may ask for a checkpoint.
 const REQUESTS: u32 = 10;
@@ -82,7 +86,9 @@ impl World {
             Choice::Time if self.is_old && !self.is_old_alone => Ok(()),
             Choice::Time => self.pass_time(choices.len() == 1),
             Choice::Work(index) => {
-                self.go_on_work(index);
+                if !self.hang(index) {
+                    self.go_on_work(index);
+                }
                 Ok(())
             }
             Choice::Renewal => {
@@ -103,10 +109,13 @@ impl World {
         }
     }
 
-    fn choices(&self, is_asked: bool) -> Vec<(u32, Choice)> {
+    fn choices(&mut self, is_asked: bool) -> Vec<(u32, Choice)> {
         let pace = self.scenario.pace;
         let mut choices = vec![(pace.time, Choice::Time)];
-        choices.extend((0..self.works.len()).map(|index| (pace.storage, Choice::Work(index))));
+        let dice = &mut self.dice;
+        let moves = |work: &Work, dice: &mut Dice| !work.hangs || dice.chance(COMES_BACK);
+        let moving = self.works.iter().enumerate().filter(|(_, work)| moves(work, dice));
+        choices.extend(moving.map(|(index, _)| (pace.storage, Choice::Work(index))));
         if self.is_starting() {
             choices.push((pace.storage, Choice::Starting));
         }
@@ -185,6 +194,19 @@ impl World {
         Ok(())
     }
 
+    /// Storage work stands still from now on, sometimes; if it stood still, it goes on.
+    fn hang(&mut self, index: usize) -> bool {
+        let work = &mut self.works[index];
+        if std::mem::take(&mut work.hangs) || !self.dice.chance(self.faults.hang) {
+            return false;
+        }
+        work.hangs = true;
+        self.may_leave_behind = true;
+        self.coverage.count("hangs");
+        self.trace.write(self.now_ms, "storage", format_args!("hangs: {} (attempt {})", work.name, work.attempt));
+        true
+    }
+
     /// Storage work goes on by one operation; what it results in is on its way then.
     pub(crate) fn go_on_work(&mut self, index: usize) {
         let mut work = self.works.swap_remove(index);
@@ -225,7 +247,12 @@ impl World {
     /// Something happens in the process.
     fn act(&mut self, chosen: Choice) -> Result<(), Violation> {
         let Some(mut process) = self.process.take() else { return Ok(()) };
-        self.actor = Some(Actor { attempt: process.attempt, begun_fenced: self.is_to_do_nothing(process.attempt) });
+        let is_fenced = self.is_to_do_nothing(process.attempt);
+        let begun_fenced = match &mut process.failover {
+            Some(failover) if chosen == Choice::Failover => failover.note_fenced(is_fenced),
+            _ => is_fenced,
+        };
+        self.actor = Some(Actor { attempt: process.attempt, begun_fenced });
         let orders = match chosen {
             Choice::Failover => self.go_on_failing_over(&mut process)?,
             chosen => self.happen(&mut process, chosen),
@@ -410,6 +437,14 @@ impl World {
                         self.trace.write(self.now_ms, "master", format_args!("orders: {}", work.name));
                     }
                     self.works.push(work);
+                }
+                Order::LogSilent(sequence, waited_ms) => {
+                    self.coverage.count("hangs: the log has not answered in time");
+                    let silence = format_args!("has no answer about log {sequence} after {waited_ms} ms");
+                    self.trace.write(self.now_ms, "master", silence);
+                    if self.planted == Some(Planted::SilenceTakenForSuccess) {
+                        process.answers.push(Event::LogAppended { sequence });
+                    }
                 }
                 Order::TriggerHooks(..) => unreachable!("the simulated job has no hooks"),
                 Order::Answer(request, answer) => {

@@ -27,6 +27,8 @@ use crate::world::{RESTART_DELAY_MS, World, now_at};
 pub(crate) struct Failover {
     tasks: BTreeSet<u32>,
     stage: Stage,
+    /// Whether another attempt had claimed the job when it last went on: what it began then happens the next time.
+    was_fenced: bool,
     /// What becomes of the attempt if only the whole job can be restarted.
     error: Option<(usize, TaskError)>,
 }
@@ -67,6 +69,11 @@ impl Failover {
             Stage::Starting(_) => true,
         }
     }
+
+    /// It has gone on; now another attempt has claimed the job, or not. Returns the same of the time before.
+    pub(crate) fn note_fenced(&mut self, is_fenced: bool) -> bool {
+        std::mem::replace(&mut self.was_fenced, is_fenced)
+    }
 }
 
 impl World {
@@ -89,7 +96,8 @@ impl World {
         for (_, slot) in process.slots.iter_mut().filter(|(id, _)| tasks.contains(&id.task)) {
             slot.cancel();
         }
-        process.failover = Some(Failover { tasks, stage: Stage::Stopping, error: Some((task, error)) });
+        process.failover =
+            Some(Failover { tasks, stage: Stage::Stopping, was_fenced: false, error: Some((task, error)) });
         self.tempt_fate();
         Ok(())
     }

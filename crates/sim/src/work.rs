@@ -50,6 +50,8 @@ pub(crate) struct Work {
     pub name: String,
     /// Whether another attempt had claimed the job when it was begun; `None` until then.
     pub begun_fenced: Option<bool>,
+    /// Whether it stands still, for a long time or for ever.
+    pub hangs: bool,
     future: Pin<Box<dyn Future<Output = Outcome>>>,
 }
 
@@ -68,7 +70,7 @@ impl Work {
             fence = Fence::default();
         }
         let future = async move { Outcome::Answer(carry_out(&storage, &job, &fence, action).await) };
-        Self { attempt: process.attempt, kind, name, begun_fenced: None, future: Box::pin(future) }
+        Self { attempt: process.attempt, kind, name, begun_fenced: None, hangs: false, future: Box::pin(future) }
     }
 
     /// The lease of an attempt is renewed.
@@ -78,7 +80,7 @@ impl Work {
             Outcome::Renewed(renewals, event)
         };
         let name = "renew the lease".to_owned();
-        Self { attempt, kind: Kind::Lease, name, begun_fenced: None, future: Box::pin(future) }
+        Self { attempt, kind: Kind::Lease, name, begun_fenced: None, hangs: false, future: Box::pin(future) }
     }
 
     /// A snapshot is written.
@@ -86,7 +88,7 @@ impl Work {
         let attempt = snapshot.attempt;
         let name = format!("write the snapshot of {} for checkpoint {}", snapshot.subtask, snapshot.checkpoint);
         let future = async move { Outcome::Report(snapshot.write(&storage).await) };
-        Self { attempt, kind: Kind::Snapshot, name, begun_fenced: None, future: Box::pin(future) }
+        Self { attempt, kind: Kind::Snapshot, name, begun_fenced: None, hangs: false, future: Box::pin(future) }
     }
 
     /// Goes on by one storage operation. Returns what it results in, once it is done.

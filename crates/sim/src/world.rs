@@ -315,6 +315,11 @@ impl World {
         self.trace.write(self.now_ms, "world", "the process is killed");
         // What was sent to the storage may still arrive there; nobody learns of it.
         for mut work in std::mem::take(&mut self.works) {
+            // Or long after: what hangs is on its way to the storage.
+            if work.hangs {
+                self.works.push(work);
+                continue;
+            }
             self.actor = Some(self.actor_of(&mut work));
             for _ in 0..self.dice.below(5) {
                 match work.go_on() {
@@ -380,7 +385,7 @@ impl World {
         };
         self.topology = Some(topology);
         self.coverage.count("attempts");
-        self.may_leave_behind = self.paused.is_some();
+        self.may_leave_behind = self.paused.is_some() || self.works.iter().any(|work| work.hangs);
         self.trace.write(self.now_ms, "world", format_args!("the job is started: {topology:?}"));
         let witnesses: Vec<Witness> = self.surroundings.pipelines.iter().map(|_| Witness::default()).collect();
         let graph = job_graph(&self.scenario, topology, &self.surroundings, &witnesses, self.planted)

@@ -4,8 +4,11 @@ use highwater_state_api::{Attempt, CheckpointId, JobName, StateHandle};
 
 use super::Coordinator;
 use crate::failure_count::TooMany;
+use crate::log_writer::Outcome;
 use crate::pending::Pending;
-use crate::{Action, AttemptFailure, CheckpointFailure, CheckpointFailureReason, Discard, Now, RequestId};
+use crate::{
+    Action, AttemptFailure, CheckpointFailure, CheckpointFailureReason, Discard, Event, LogRecord, Now, RequestId,
+};
 
 impl Coordinator {
     /// A checkpoint that is pending and whose append has not begun will not complete.
@@ -60,6 +63,21 @@ impl Coordinator {
         self.fail_requests(CheckpointFailureReason::CoordinatorShutdown, actions);
         self.cleaner.end(actions);
         self.is_over = true;
+    }
+
+    /// After the end: nothing is done any more, but people want to know what the log says of the last append.
+    pub(super) fn late_answer(&mut self, now: Now, event: Event, actions: &mut Vec<Action>) {
+        let outcome = match event {
+            Event::LogAppended { sequence } => self.log.appended(sequence),
+            Event::LogRead { sequence, record } => self.log.read(now.monotonic_ms, sequence, record),
+            _ => None,
+        };
+        if outcome.is_some() {
+            self.pending.clear();
+        }
+        if let Some(Outcome::Appended { record: LogRecord::Completed { checkpoint, .. }, .. }) = outcome {
+            actions.push(Action::NoteComplete { checkpoint });
+        }
     }
 
     pub(super) fn discard(

@@ -31,6 +31,7 @@ impl Coordinator {
 
     pub(super) fn metadata_written(
         &mut self,
+        now_ms: u64,
         checkpoint: CheckpointId,
         metadata: StateHandle,
         actions: &mut Vec<Action>,
@@ -38,7 +39,8 @@ impl Coordinator {
         match self.pending.get_mut(&checkpoint) {
             Some(pending) if pending.phase == Phase::Metadata => {
                 pending.phase = Phase::Publication;
-                self.log.push(LogRecord::Completed { attempt: self.attempt, checkpoint, metadata }, actions);
+                let record = LogRecord::Completed { attempt: self.attempt, checkpoint, metadata };
+                self.log.push(now_ms, record, actions);
             }
             Some(_) => {}
             None => {
@@ -53,7 +55,7 @@ impl Coordinator {
             Some(Outcome::Appended { sequence, record: LogRecord::Completed { attempt, checkpoint, metadata } }) => {
                 let completed = CompletedCheckpoint { sequence, attempt, checkpoint, metadata };
                 self.completed(now, completed, actions);
-                self.log.begin_next(actions);
+                self.log.begin_next(now.monotonic_ms, actions);
             }
             Some(Outcome::Appended { .. }) => {
                 self.fail_requests(CheckpointFailureReason::CoordinatorShutdown, actions);
@@ -94,16 +96,22 @@ impl Coordinator {
         }
         if let Some(subtasks) = settles {
             if subtasks.is_empty() {
-                self.log.push(LogRecord::Finished { attempt: self.attempt }, actions);
+                self.log.push(now.monotonic_ms, LogRecord::Finished { attempt: self.attempt }, actions);
             }
             self.settling = Some(Settling::new(checkpoint, subtasks, now.monotonic_ms));
         }
     }
 
-    pub(super) fn subtask_settled(&mut self, subtask: SubtaskId, checkpoint: CheckpointId, actions: &mut Vec<Action>) {
+    pub(super) fn subtask_settled(
+        &mut self,
+        now_ms: u64,
+        subtask: SubtaskId,
+        checkpoint: CheckpointId,
+        actions: &mut Vec<Action>,
+    ) {
         self.tasks.settled(subtask, checkpoint);
         if self.settling.as_mut().is_some_and(|settling| settling.settled(subtask, checkpoint)) {
-            self.log.push(LogRecord::Finished { attempt: self.attempt }, actions);
+            self.log.push(now_ms, LogRecord::Finished { attempt: self.attempt }, actions);
         }
     }
 }

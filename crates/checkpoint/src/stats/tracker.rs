@@ -144,7 +144,9 @@ impl CheckpointStatsTracker {
                     }
                 }
             }
-            Action::NotifyComplete { checkpoint } => self.ended(now, *checkpoint, CheckpointStatsStatus::Completed),
+            Action::NotifyComplete { checkpoint } | Action::NoteComplete { checkpoint } => {
+                self.ended(now, *checkpoint, CheckpointStatsStatus::Completed);
+            }
             Action::NotifyAborted { checkpoint, failure, .. } => self.failed(now, *checkpoint, failure.clone()),
             _ => {}
         }

@@ -50,6 +50,8 @@ pub enum Planted {
     StandbyDoesNotWait,
     /// A transaction whose commit has failed is forgotten.
     LedgerForgetsOnError,
+    /// An append to the log that is not answered in time is taken for one that has happened.
+    SilenceTakenForSuccess,
     /// An attempt begins with checkpoint 1, whatever came before it.
     IdCounterRestarts,
     /// Only the task that has failed is restarted, and not those that records go to from it or come from.
@@ -99,6 +101,7 @@ impl Planted {
             | Self::FencedAttemptDeletes
             | Self::StandbyDoesNotWait
             | Self::LedgerForgetsOnError
+            | Self::SilenceTakenForSuccess
             | Self::IdCounterRestarts
             | Self::TaskRestartedWithoutItsRegion
             | Self::TakeoverReusesIds
