@@ -1,47 +1,21 @@
 //! A configuration chooses backend and storage by name; what is set by code counts before it, and mistakes are refused.
 
 use std::fs;
-use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use highwater::{HeapStateBackend, MemoryCheckpointStorage};
 use tempfile::TempDir;
 
+use crate::log::log_of;
 use crate::pace::Pace;
 use crate::support::{assert_counted, count, wait_for_checkpoints, wait_until};
 
 const NUMBERS: u64 = 300;
 /// What a checkpoint has when nothing is inline: the sums, that the sink has transactions, and where the source is.
 const OBJECTS: [&str; 3] = ["counter-0", "sink-0.operator", "source-0.operator"];
-
-/// What a job logs on the thread that starts it.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn of(work: impl FnOnce()) -> String {
-        let log = Self::default();
-        let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-        tracing::subscriber::with_default(subscriber, work);
-        let bytes = log.0.lock().unwrap().clone();
-        String::from_utf8(bytes).unwrap()
-    }
-}
 
 /// An environment in which nothing is set but what can be found by name.
 fn unset(name: &str) -> StreamExecutionEnvironment {
@@ -102,7 +76,7 @@ fn state_files(directory: &str, job: &str) -> Vec<String> {
 /// Contract: U351.
 #[test]
 fn without_any_configuration_state_is_on_the_heap_and_checkpoints_are_in_memory() {
-    let log = Log::of(|| run(&unset("default")));
+    let log = log_of(|| run(&unset("default")));
     assert!(log.contains("checkpoints are kept in memory and do not outlive the process"), "{log}");
 }
 
@@ -112,7 +86,7 @@ fn a_directory_alone_makes_checkpoints_files() {
     let (_folder, directory) = directory();
     let env = unset("directory");
     env.configure(Configuration::from([("execution.checkpointing.dir", &directory)]));
-    let log = Log::of(|| run(&env));
+    let log = log_of(|| run(&env));
     assert!(Path::new(&directory).join("directory/log").is_dir());
     assert_eq!(log, "", "there is nothing to say");
 }
@@ -126,7 +100,7 @@ fn legacy_keys_and_names_work_and_what_to_write_instead_is_logged() {
         ("state.backend", "filesystem"),
         ("state.backend.fs.checkpointdir", &directory),
     ]));
-    let log = Log::of(|| run(&env));
+    let log = log_of(|| run(&env));
     assert!(Path::new(&directory).join("legacy/log").is_dir());
     for notice in [
         "`state.backend: filesystem` is deprecated: write `state.backend.type: hashmap` and \
@@ -145,7 +119,7 @@ fn a_key_of_no_option_is_noticed_with_what_was_probably_meant() {
         ("parallelism.default", "2"),
         ("state.backend.type", "hashmap"),
     ]));
-    let log = Log::of(|| run(&env));
+    let log = log_of(|| run(&env));
     for notice in [
         "`state.backend.typ` is ignored, because there is no such option: if `state.backend.type` is meant, write that",
         "`parallelism.default` is ignored, because there is no such option: call `set_parallelism` instead",

@@ -41,6 +41,8 @@ mod functions_hear_what_became_of_checkpoints;
 mod jobs_run_where_they_are_started;
 mod killed_process;
 mod left_overs_block_no_checkpoint;
+#[path = "../../crates/runtime/src/log_test.rs"]
+mod log;
 mod nothing_is_restored_in_part;
 mod pace;
 mod raw_state_goes_where_its_share_goes;

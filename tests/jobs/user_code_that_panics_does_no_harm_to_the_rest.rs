@@ -64,12 +64,28 @@ fn while_a_snapshot_is_written_it_declines_the_checkpoint() {
     assert_eq!(records.len(), 1_000);
 }
 
-/// Numbers whose enumerator panics when it is asked for its second split.
-struct Panicking(SequenceSource);
+/// When an enumerator panics.
+#[derive(Clone, Copy, PartialEq)]
+enum When {
+    /// It is asked for its second split.
+    Asked,
+    /// It is dropped.
+    Dropped,
+}
+
+/// Numbers whose enumerator panics.
+struct Panicking(SequenceSource, When);
 
 struct PanickingEnumerator<E> {
     inner: E,
+    when: When,
     asked: u64,
+}
+
+impl<E> Drop for PanickingEnumerator<E> {
+    fn drop(&mut self) {
+        assert!(self.when != When::Dropped, "not without my splits");
+    }
 }
 
 impl Source for Panicking {
@@ -79,11 +95,11 @@ impl Source for Panicking {
     type Reader = SequenceReader;
 
     fn create_enumerator(&self) -> Result<Self::Enumerator, BoxedError> {
-        Ok(PanickingEnumerator { inner: self.0.create_enumerator()?, asked: 0 })
+        Ok(PanickingEnumerator { inner: self.0.create_enumerator()?, when: self.1, asked: 0 })
     }
 
     fn restore_enumerator(&self, state: &[u8]) -> Result<Self::Enumerator, BoxedError> {
-        Ok(PanickingEnumerator { inner: self.0.restore_enumerator(state)?, asked: 0 })
+        Ok(PanickingEnumerator { inner: self.0.restore_enumerator(state)?, when: self.1, asked: 0 })
     }
 
     fn create_reader(&self, subtask: u32) -> Result<SequenceReader, BoxedError> {
@@ -96,7 +112,7 @@ impl<E: SplitEnumerator> SplitEnumerator for PanickingEnumerator<E> {
 
     fn next_split(&mut self, subtask: u32) -> Result<SplitAssignment<E::Split>, BoxedError> {
         self.asked += 1;
-        assert!(self.asked < 2, "no second split");
+        assert!(self.when != When::Asked || self.asked < 2, "no second split");
         self.inner.next_split(subtask)
     }
 
@@ -123,7 +139,7 @@ fn in_an_enumerator_it_fails_the_task_and_the_other_tasks_stop() {
         })
         .sink_to(CollectSink::<u64>::default())
         .uid("endless-sink");
-    env.from_source(Panicking(SequenceSource::new(0..10).with_splits(2)))
+    env.from_source(Panicking(SequenceSource::new(0..10).with_splits(2), When::Asked))
         .uid("panicking")
         .sink_to(CollectSink::<u64>::default())
         .uid("panicking-sink");
@@ -295,59 +311,13 @@ fn when_a_source_is_made_it_names_the_source_and_ends_the_job_only_at_its_first_
     }
 }
 
-/// Numbers whose enumerator panics when it is dropped.
-struct Clings(SequenceSource);
-
-struct ClingingEnumerator<E>(E);
-
-impl<E> Drop for ClingingEnumerator<E> {
-    fn drop(&mut self) {
-        panic!("not without my splits");
-    }
-}
-
-impl Source for Clings {
-    type Out = u64;
-    type Split = SequenceSplit;
-    type Enumerator = ClingingEnumerator<<SequenceSource as Source>::Enumerator>;
-    type Reader = SequenceReader;
-
-    fn create_enumerator(&self) -> Result<Self::Enumerator, BoxedError> {
-        Ok(ClingingEnumerator(self.0.create_enumerator()?))
-    }
-
-    fn restore_enumerator(&self, state: &[u8]) -> Result<Self::Enumerator, BoxedError> {
-        Ok(ClingingEnumerator(self.0.restore_enumerator(state)?))
-    }
-
-    fn create_reader(&self, subtask: u32) -> Result<SequenceReader, BoxedError> {
-        self.0.create_reader(subtask)
-    }
-}
-
-impl<E: SplitEnumerator> SplitEnumerator for ClingingEnumerator<E> {
-    type Split = E::Split;
-
-    fn next_split(&mut self, subtask: u32) -> Result<SplitAssignment<E::Split>, BoxedError> {
-        self.0.next_split(subtask)
-    }
-
-    fn add_splits_back(&mut self, splits: Vec<E::Split>) {
-        self.0.add_splits_back(splits);
-    }
-
-    fn snapshot(&self) -> Result<Vec<u8>, BoxedError> {
-        self.0.snapshot()
-    }
-}
-
 #[test]
 fn when_an_enumerator_is_dropped_it_changes_nothing_about_how_the_job_ends() {
     let clinging = |fails: bool| {
         let env = environment("clinging", storage());
         env.set_restart_strategy(RestartStrategy::None);
         let records = CollectedRecords::default();
-        env.from_source(Clings(SequenceSource::new(0..10)))
+        env.from_source(Panicking(SequenceSource::new(0..10), When::Dropped))
             .uid("numbers")
             .map(move |number| {
                 assert!(!fails, "as planned");

@@ -15,7 +15,7 @@ use crate::job::Owner;
 use crate::patience::StartPatience;
 use crate::prepare::Prepared;
 use crate::regions::Regions;
-use crate::restore::{Claimant, ClaimedJob, Over, begin_attempt};
+use crate::restore::{Claimant, ClaimedJob, JobClaim, Over, begin_attempt};
 use crate::running_subtasks::{RunningSubtasks, STOP_DEADLINE, start_subtasks};
 use crate::shell::{Shell, StorageWork};
 use crate::start::{self, CANCEL_DEADLINE, Claims, Started, StartedAttempt, Starter};
@@ -266,7 +266,8 @@ async fn tidy_up(job: &Arc<Job>, nonce: u64, owner: &mut Owner) {
     let work = Handle::current().spawn_blocking(move || {
         let storage = shared.patient_storage(StartPatience::default());
         let claimant = Claimant { nonce, over: Over::Own };
-        runtime.block_on(begin_attempt(&storage, &shared.name, &[], shared.restore_options(), claimant)).map(|_| ())
+        let claim = JobClaim::new(&shared.name, &[], shared.restore_options(), claimant);
+        runtime.block_on(begin_attempt(&storage, claim)).map(|_| ())
     });
     let tidied = match in_time(work, owner).await {
         Some(tidied) => threads::joined(tidied),

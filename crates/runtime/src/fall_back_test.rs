@@ -6,14 +6,15 @@ use pollster::block_on;
 
 use super::*;
 use crate::log_test::log_of;
-use crate::restore::{Begun, Claimant, Over, RestoreOptions, begin_attempt};
+use crate::restore::{Begun, Claimant, JobClaim, Over, RestoreOptions, begin_attempt};
 
 /// Contract: M246.
 #[test]
 fn it_is_a_warning_that_names_both_checkpoints_and_a_record_of_the_log() {
     let (storage, job) = (MemoryCheckpointStorage::new(), JobName::new("job").unwrap());
     let options = RestoreOptions { retain: 3, falls_back: true, ignores_unclaimed: false };
-    let begun = block_on(begin_attempt(&storage, &job, &[], options, Claimant { nonce: 7, over: Over::Anyone }));
+    let claimant = Claimant { nonce: 7, over: Over::Anyone };
+    let begun = block_on(begin_attempt(&storage, JobClaim::new(&job, &[], options, claimant)));
     let Begun::Claimed(mut claimed) = begun.unwrap() else { panic!("nobody else is there") };
     let say = |claimed: &mut ClaimedJob| {
         log_of(|| block_on(say_dropped(&storage, &job, &Fence::default(), claimed)).unwrap())

@@ -12,7 +12,7 @@ use pollster::block_on;
 use super::*;
 use crate::fence::Fence;
 use crate::log_test::log_of;
-use crate::restore::{Begun, Claimant, ClaimedJob, Over, RestoreOptions, begin_attempt, remove_left_overs};
+use crate::restore::{Begun, Claimant, ClaimedJob, JobClaim, Over, RestoreOptions, begin_attempt, remove_left_overs};
 
 /// In the claims of the process whose job ends.
 const OWN: u64 = 7;
@@ -24,11 +24,13 @@ fn job() -> JobName {
 fn start(storage: &dyn CheckpointStorage, nonce: u64) -> ClaimedJob {
     let options = RestoreOptions { retain: 2, falls_back: false, ignores_unclaimed: false };
     let claimant = Claimant { nonce, over: Over::Anyone };
-    let Begun::Claimed(mut claimed) = block_on(begin_attempt(storage, &job(), &[], options, claimant)).unwrap() else {
+    let job = job();
+    let begun = block_on(begin_attempt(storage, JobClaim::new(&job, &[], options, claimant)));
+    let Begun::Claimed(mut claimed) = begun.unwrap() else {
         panic!("the job is free and not finished");
     };
     let left_overs = std::mem::take(&mut claimed.left_overs);
-    block_on(remove_left_overs(storage, &job(), &Fence::default(), left_overs)).unwrap();
+    block_on(remove_left_overs(storage, &job, &Fence::default(), left_overs)).unwrap();
     *claimed
 }
 

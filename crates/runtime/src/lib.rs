@@ -5,6 +5,8 @@
 //! * Inside: a [`Chain`] is the operators of a task as a value, a [`Subtask`] puts a gate and outputs around it and is
 //!   driven by `step`; a [`Master`] joins the coordinator of `highwater-checkpoint` with the split enumerators and is
 //!   driven by the shell.
+//!
+//! What is inside is public so that a simulation can drive it by hand. It changes with the protocol: jobs need none of it.
 
 mod adoption;
 mod alignment;

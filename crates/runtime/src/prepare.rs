@@ -18,7 +18,8 @@ use crate::graph::{JobGraph, OperatorNode, TaskNode};
 use crate::master::{Enumerators, caught};
 use crate::operator::{OperatorContext, RestoredOperator};
 use crate::read_share::{RestoredSplits, ShareReader};
-use crate::restore::{Accepts, ClaimedJob, Restored};
+use crate::restore::{Accepts, ClaimedJob, Restored, remove_left_overs};
+use crate::takeover::Adoption;
 
 /// What the subtasks are opened with.
 pub type Contexts = BTreeMap<SubtaskId, BTreeMap<OperatorUid, OperatorContext>>;
@@ -37,6 +38,12 @@ pub struct Preparation<'a> {
     pub row_settings: RowSettings,
     /// Asked before anything outside the job is touched.
     pub fence: &'a Fence,
+    /// What goes on, and is not started; `None`: everything is.
+    pub adoption: Option<&'a Adoption>,
+    /// Asked of a checkpoint that the attempt falls back to.
+    pub accepts: &'a Accepts<'a>,
+    /// Told what the attempt goes on from, and again when it has fallen back.
+    pub note: &'a (dyn Fn(&ClaimedJob) + Sync),
     /// Time since a fixed instant, on a clock that never goes backwards.
     pub now: Duration,
 }
@@ -51,31 +58,32 @@ pub struct Prepared {
     pub contexts: Contexts,
 }
 
-/// Prepares the attempt that has claimed the job. An error means that nothing runs yet.
+/// Prepares the attempt that has claimed the job. An error means that nothing runs yet of what it starts.
 ///
-/// All state is read before anything outside the job is touched. When it turns out to be damaged, and the job may fall back,
-/// `claimed` goes on from an older checkpoint.
+/// What dead attempts have left is deleted first. All state is read before anything outside the job is touched. When it turns
+/// out to be damaged, and the job may fall back, `claimed` goes on from an older checkpoint.
 pub async fn prepare(preparation: &Preparation<'_>, claimed: &mut ClaimedJob) -> Result<Prepared, JobError> {
-    prepare_if(preparation, claimed, &BTreeSet::new(), &|_, _| Ok(())).await
-}
-
-/// The same, without the tasks that go on, and if the job can go on from the checkpoint that it falls back to.
-pub(crate) async fn prepare_if(
-    preparation: &Preparation<'_>,
-    claimed: &mut ClaimedJob,
-    survivors: &BTreeSet<u32>,
-    accepts: &Accepts<'_>,
-) -> Result<Prepared, JobError> {
+    let Preparation { job, storage, fence, adoption, accepts, note, .. } = *preparation;
+    let left_overs = std::mem::take(&mut claimed.left_overs);
+    remove_left_overs(storage, job, fence, left_overs).await?;
+    adoption.map_or(Ok(()), |adoption| adoption.check_newest(claimed))?;
+    note(claimed);
+    let nobody = BTreeSet::new();
+    let survivors = adoption.map_or(&nobody, |adoption| &adoption.survivors);
     let StateRead { finished, left_out, contexts, splits } = loop {
         match read_state(preparation, claimed, survivors).await {
             Ok(read) => break read,
-            Err(error) => fall_back(preparation.storage, preparation.job, claimed, error, accepts).await?,
+            Err(error) => fall_back(storage, job, claimed, error, accepts).await?,
         }
     };
-    say_dropped(preparation.storage, preparation.job, preparation.fence, claimed).await?;
-    preparation.fence.check().await?;
+    say_dropped(storage, job, fence, claimed).await?;
+    fence.check().await?;
     start_sinks(preparation, &left_out, &claimed.start, claimed.restored.as_ref())?;
     let enumerators = create_enumerators(preparation, &left_out, splits)?;
+    if !claimed.damaged.is_empty() {
+        note(claimed);
+    }
+    fence.check().await?;
     Ok(Prepared { finished, enumerators, contexts })
 }
 

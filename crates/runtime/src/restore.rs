@@ -114,33 +114,38 @@ pub struct RestoreOptions {
     pub ignores_unclaimed: bool,
 }
 
+/// Whether the job can go on from a checkpoint and what hooks have in it; an error says why not.
+pub type Accepts<'a> = dyn Fn(&Restored, &[HookState]) -> Result<(), JobError> + Sync + 'a;
+
+/// How a job is to be claimed.
+#[derive(Clone, Copy)]
+pub struct JobClaim<'a> {
+    /// Its name.
+    pub job: &'a JobName,
+    /// What its operators want of a checkpoint.
+    pub targets: &'a [OperatorTarget],
+    /// What it wants of the checkpoints that are found.
+    pub options: RestoreOptions,
+    /// Who claims it.
+    pub claimant: Claimant,
+    /// No checkpoint gets this id or a smaller one: subtasks that go on know of these.
+    pub(crate) triggered: Option<CheckpointId>,
+    /// Asked before the claim: a start that cannot go on must not stop a run that can.
+    pub(crate) accepts: &'a Accepts<'a>,
+}
+
+impl<'a> JobClaim<'a> {
+    /// The claim of a job that can go on from any of its checkpoints, with whatever ids.
+    pub fn new(job: &'a JobName, targets: &'a [OperatorTarget], options: RestoreOptions, claimant: Claimant) -> Self {
+        Self { job, targets, options, claimant, triggered: None, accepts: &|_, _| Ok(()) }
+    }
+}
+
 /// Claims a job and finds out what it goes on from.
 ///
 /// A storage that fails is an error, never an empty storage.
-pub async fn begin_attempt(
-    storage: &dyn CheckpointStorage,
-    job: &JobName,
-    targets: &[OperatorTarget],
-    options: RestoreOptions,
-    claimant: Claimant,
-) -> Result<Begun, JobError> {
-    begin_attempt_if(storage, job, targets, options, claimant, None, &|_, _| Ok(())).await
-}
-
-/// Whether the job can go on from a checkpoint and what hooks have in it; an error says why not.
-pub(crate) type Accepts<'a> = dyn Fn(&Restored, &[HookState]) -> Result<(), JobError> + Sync + 'a;
-
-/// The same, if the job can go on from the checkpoint that is found. Asked before the claim: a start that cannot go on must
-/// not stop a run that can. No checkpoint gets the id `triggered` or a smaller one: subtasks that go on know of these.
-pub(crate) async fn begin_attempt_if(
-    storage: &dyn CheckpointStorage,
-    job: &JobName,
-    targets: &[OperatorTarget],
-    options: RestoreOptions,
-    claimant: Claimant,
-    triggered: Option<CheckpointId>,
-    accepts: &Accepts<'_>,
-) -> Result<Begun, JobError> {
+pub async fn begin_attempt(storage: &dyn CheckpointStorage, claim: JobClaim<'_>) -> Result<Begun, JobError> {
+    let JobClaim { job, targets, options, claimant, triggered, accepts } = claim;
     for _ in 0..CLAIM_TRIES_MAX {
         let log = storage.list(&paths::log_folder(job)).await?;
         let renewals = storage.list(&paths::lease_folder(job)).await?;
@@ -226,7 +231,7 @@ async fn has_been_passed(storage: &dyn CheckpointStorage, job: &JobName, sequenc
 }
 
 /// A checkpoint, and who gets what of it.
-pub(crate) type Restored = (CheckpointId, Assignment);
+pub type Restored = (CheckpointId, Assignment);
 
 /// The same, and what hooks of the application have in it.
 pub(crate) type RestoredWithHooks = (Restored, Vec<HookState>);

@@ -19,17 +19,12 @@ fn begin(storage: &MemoryCheckpointStorage, nonce: u64) -> Begun {
 
 /// Begins an attempt and removes what earlier ones left.
 fn begin_over(storage: &MemoryCheckpointStorage, nonce: u64, over: Over) -> Begun {
-    let mut begun = block_on(begin_attempt(
-        storage,
-        &job(),
-        &[],
-        RestoreOptions { retain: 1, falls_back: false, ignores_unclaimed: false },
-        Claimant { nonce, over },
-    ))
-    .unwrap();
+    let (job, options) = (job(), RestoreOptions { retain: 1, falls_back: false, ignores_unclaimed: false });
+    let claim = JobClaim::new(&job, &[], options, Claimant { nonce, over });
+    let mut begun = block_on(begin_attempt(storage, claim)).unwrap();
     if let Begun::Claimed(claimed) = &mut begun {
         let left_overs = std::mem::take(&mut claimed.left_overs);
-        block_on(remove_left_overs(storage, &job(), &Fence::default(), left_overs)).unwrap();
+        block_on(remove_left_overs(storage, &job, &Fence::default(), left_overs)).unwrap();
     }
     begun
 }
@@ -128,7 +123,7 @@ fn a_folder_of_a_checkpoint_behind_which_ids_would_run_out_is_an_error_that_name
             RestoreOptions { retain: 1, falls_back: false, ignores_unclaimed: false },
             Claimant { nonce: 8, over: Over::Anyone },
         );
-        let begun = block_on(begin_attempt(&storage, &job(), &[], options, claimant));
+        let begun = block_on(begin_attempt(&storage, JobClaim::new(&job(), &[], options, claimant)));
         let Err(error) = begun else { panic!("it was begun") };
         assert!(crate::error::chain_of(&error).contains(&format!("a folder of checkpoint {checkpoint} under job")));
     }

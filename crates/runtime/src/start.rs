@@ -1,6 +1,5 @@
 //! The start of an attempt beside the coordinator's thread: a storage that hangs does not keep the owner from cancelling.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,8 +15,8 @@ use crate::fence::{Fence, FenceSetup};
 use crate::job::Owner;
 use crate::lease_keeper::{LeaseKeeper, LeaseKeeping, Renewals};
 use crate::patience::StartPatience;
-use crate::prepare::{Preparation, Prepared, finished_in, prepare_if};
-use crate::restore::{Begun, Claimant, ClaimedJob, Over, Restored, begin_attempt_if, remove_left_overs};
+use crate::prepare::{Preparation, Prepared, finished_in, prepare};
+use crate::restore::{Begun, Claimant, ClaimedJob, JobClaim, Over, Restored, begin_attempt};
 use crate::retrying_storage::RetryingStorage;
 use crate::slow_start::watched;
 use crate::standby::{self, SharedWatch, StandbyWatch, Waited};
@@ -187,14 +186,11 @@ impl Starter {
         // The lease counts from before the claim.
         let begun_at = job.clock.now();
         let claimant = Claimant { nonce: claims.nonce, over };
-        let accepts = accepts(job);
-        let options = job.restore_options();
+        let claim =
+            JobClaim { accepts: &accepts(job), ..JobClaim::new(&job.name, &targets, job.restore_options(), claimant) };
         let begun = match adoption {
-            Some(adoption) => {
-                let nonce = claims.nonce;
-                adoption.begin_attempt_if(&storage, &job.name, &targets, options, nonce, begun_at, &accepts).await?
-            }
-            None => begin_attempt_if(&storage, &job.name, &targets, options, claimant, None, &accepts).await?,
+            Some(adoption) => adoption.begin_attempt(&storage, claim, begun_at).await?,
+            None => begin_attempt(&storage, claim).await?,
         };
         let claimed = match begun {
             Begun::Finished => return Ok(Tried::Ended(Started::Finished)),
@@ -231,10 +227,6 @@ impl Starter {
         if job.high_availability.standby {
             self.claims.set_keeper(Some(self.keep_lease(&claimed, fence, runtime)?));
         }
-        let left_overs = std::mem::take(&mut claimed.left_overs);
-        remove_left_overs(storage, &job.name, fence, left_overs).await?;
-        self.adoption.as_ref().map_or(Ok(()), |adoption| adoption.check_newest(&claimed))?;
-        note_claimed(job, &claimed);
         let preparation = Preparation {
             job: &job.name,
             graph: &job.graph,
@@ -242,15 +234,12 @@ impl Starter {
             storage,
             row_settings: RowSettings { cached_rows_max: job.config.cached_rows_max, hash_seed: random::nonce() },
             fence,
+            adoption: self.adoption.as_ref(),
+            accepts: &accepts(job),
+            note: &|claimed| note_claimed(job, claimed),
             now: job.clock.monotonic(),
         };
-        let nobody = BTreeSet::new();
-        let survivors = self.adoption.as_ref().map_or(&nobody, |adoption| &adoption.survivors);
-        let prepared = prepare_if(&preparation, &mut claimed, survivors, &accepts(job)).await?;
-        if !claimed.damaged.is_empty() {
-            note_claimed(job, &claimed);
-        }
-        fence.check().await?;
+        let prepared = prepare(&preparation, &mut claimed).await?;
         // Hooks belong to the whole job, and that goes on.
         if self.adoption.is_none() {
             restore_hooks(job, &claimed)?;

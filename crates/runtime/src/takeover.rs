@@ -1,17 +1,16 @@
-//! A regional restart without its threads: what the next attempt takes over, how it claims the job and is prepared.
+//! A regional restart without its threads: what the next attempt takes over, and how it claims the job.
 //!
 //! The waiting, the stopping and the starting are the shell's, or a simulation's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use highwater_checkpoint::{Now, OperatorTarget};
-use highwater_state_api::{CheckpointId, CheckpointStorage, JobName, MaxParallelism, OperatorUid};
+use highwater_checkpoint::Now;
+use highwater_state_api::{CheckpointId, CheckpointStorage, MaxParallelism, OperatorUid};
 
 use crate::JobError;
 use crate::fence::Fence;
 use crate::graph::JobGraph;
-use crate::prepare::{Preparation, Prepared, prepare_if};
-use crate::restore::{Accepts, Begun, Claimant, ClaimedJob, Over, RestoreOptions, begin_attempt_if};
+use crate::restore::{Begun, Claimant, ClaimedJob, JobClaim, Over, RestoreOptions, begin_attempt};
 
 /// What an attempt takes over, instead of starting it.
 #[derive(Clone)]
@@ -32,32 +31,19 @@ impl Adoption {
     pub async fn begin_attempt(
         &self,
         storage: &dyn CheckpointStorage,
-        job: &JobName,
-        targets: &[OperatorTarget],
-        options: RestoreOptions,
-        nonce: u64,
+        claim: JobClaim<'_>,
         begun: Now,
     ) -> Result<Begun, JobError> {
-        self.begin_attempt_if(storage, job, targets, options, nonce, begun, &|_, _| Ok(())).await
-    }
-
-    /// The same, if the job can go on from the checkpoint that is found.
-    #[expect(clippy::too_many_arguments, reason = "those of the start of any attempt")]
-    pub(crate) async fn begin_attempt_if(
-        &self,
-        storage: &dyn CheckpointStorage,
-        job: &JobName,
-        targets: &[OperatorTarget],
-        options: RestoreOptions,
-        nonce: u64,
-        begun: Now,
-        accepts: &Accepts<'_>,
-    ) -> Result<Begun, JobError> {
-        // Whoever goes on cannot be taken back further than the newest checkpoint.
-        let options = RestoreOptions { falls_back: false, ..options };
-        let claimant = Claimant { nonce, over: Over::Own };
+        let nonce = claim.claimant.nonce;
+        let claim = JobClaim {
+            // Whoever goes on cannot be taken back further than the newest checkpoint.
+            options: RestoreOptions { falls_back: false, ..claim.options },
+            claimant: Claimant { nonce, over: Over::Own },
+            triggered: self.triggered,
+            ..claim
+        };
         self.fence.expect_successor(nonce);
-        let began = begin_attempt_if(storage, job, targets, options, claimant, self.triggered, accepts).await?;
+        let began = begin_attempt(storage, claim).await?;
         if let Begun::Claimed(claimed) = &began {
             self.fence.succeed(&claimed.start, begun);
         }
@@ -73,14 +59,6 @@ impl Adoption {
             ));
         }
         Ok(())
-    }
-
-    /// Prepares what is restarted in the attempt that has claimed the job. An error means that nothing of it runs.
-    pub async fn prepare(&self, preparation: &Preparation<'_>, claimed: &mut ClaimedJob) -> Result<Prepared, JobError> {
-        self.check_newest(claimed)?;
-        let prepared = prepare_if(preparation, claimed, &self.survivors, &|_, _| Ok(())).await?;
-        preparation.fence.check().await?;
-        Ok(prepared)
     }
 }
 

@@ -18,6 +18,7 @@ mod job;
 mod observe;
 mod overlap;
 mod planted;
+mod preparing;
 mod probe;
 mod process;
 mod record;

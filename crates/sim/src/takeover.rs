@@ -10,14 +10,14 @@ use std::sync::atomic::Ordering;
 
 use highwater_checkpoint::AttemptFailure;
 use highwater_runtime::graph::JobGraph;
-use highwater_runtime::restore::{Begun, RestoreOptions, remove_left_overs};
-use highwater_runtime::{Adoption, JobError, MasterEnd, Order, Preparation, Renewals, TaskError};
-use highwater_state_api::{CheckpointId, MaxParallelism, RowSettings, StateBackend};
-use highwater_state_kit::HeapStateBackend;
+use highwater_runtime::restore::{Begun, Claimant, JobClaim, Over, RestoreOptions};
+use highwater_runtime::{Adoption, JobError, MasterEnd, Order, Renewals, TaskError};
+use highwater_state_api::{CheckpointId, MaxParallelism};
 
 use crate::invariants::{Violation, progress, restored};
 use crate::job::job_graph;
 use crate::planted::Planted;
+use crate::preparing::Preparing;
 use crate::probe::Witness;
 use crate::process::{Claim, Process, Restart, chain_of};
 use crate::work::poll_once;
@@ -184,25 +184,15 @@ impl World {
         let future = async move {
             let targets = shared.targets(max_parallelism);
             let begun = now_at(clock.load(Ordering::Relaxed));
-            let begun = adoption.begin_attempt(&storage, &job, &targets, options, nonce, begun).await?;
+            let claim = JobClaim::new(&job, &targets, options, Claimant { nonce, over: Over::Own });
+            let begun = adoption.begin_attempt(&storage, claim, begun).await?;
             let mut claimed = match begun {
                 Begun::Finished => return Ok(None),
                 Begun::Held { sequence } => return Err(JobError::Coordinator(AttemptFailure::Fenced { sequence })),
                 Begun::Claimed(claimed) => claimed,
             };
-            let left_overs = std::mem::take(&mut claimed.left_overs);
-            remove_left_overs(&storage, &job, &adoption.fence, left_overs).await?;
-            let state_backend: Arc<dyn StateBackend> = Arc::new(HeapStateBackend::new());
-            let preparation = Preparation {
-                job: &job,
-                graph: &shared,
-                state_backend: &state_backend,
-                storage: &storage,
-                row_settings: RowSettings { cached_rows_max: 1 << 16, hash_seed },
-                fence: &adoption.fence,
-                now,
-            };
-            let prepared = adoption.prepare(&preparation, &mut claimed).await?;
+            let preparing = Preparing { storage, job, graph: shared, hash_seed, now };
+            let prepared = preparing.prepare(&mut claimed, &adoption.fence, Some(&adoption)).await?;
             Ok(Some(Claim { claimed, prepared, fence: adoption.fence.clone(), nonce }))
         };
         Ok(Starting { graph, survivors, witnesses, future: Box::pin(future) })

@@ -13,12 +13,9 @@ use std::time::Duration;
 use highwater_checkpoint::{AttemptFailure, Event, Now};
 use highwater_runtime::control::Report;
 use highwater_runtime::graph::JobGraph;
-use highwater_runtime::restore::{Begun, Claimant, Over, RestoreOptions, begin_attempt, remove_left_overs};
-use highwater_runtime::{
-    Fence, FenceSetup, JobError, MasterEnd, Preparation, Renewals, StandbyLook, StandbyWatch, prepare,
-};
-use highwater_state_api::{Attempt, CheckpointId, JobName, MaxParallelism, RowSettings, StateBackend};
-use highwater_state_kit::HeapStateBackend;
+use highwater_runtime::restore::{Begun, Claimant, JobClaim, Over, RestoreOptions, begin_attempt};
+use highwater_runtime::{Fence, FenceSetup, JobError, MasterEnd, Renewals, StandbyLook, StandbyWatch};
+use highwater_state_api::{Attempt, CheckpointId, JobName, MaxParallelism};
 
 use crate::coverage::Coverage;
 use crate::dice::Dice;
@@ -30,6 +27,7 @@ use crate::invariants::{Violation, commits, discarded, durable, exactly_once, pr
 use crate::job::{JOB, Outside, PIPELINES, Pipeline, Sleepers, Surroundings, Transaction, Uids, job_graph};
 use crate::overlap::Paused;
 use crate::planted::Planted;
+use crate::preparing::Preparing;
 use crate::probe::Witness;
 use crate::process::{Claim, Process, chain_of};
 use crate::record::{Counted, Input};
@@ -418,7 +416,8 @@ impl World {
                     }
                 };
                 let begun_ms = clock.load(Ordering::Relaxed);
-                match begin_attempt(&storage, &job, &targets, options, Claimant { nonce, over }).await? {
+                let claim = JobClaim::new(&job, &targets, options, Claimant { nonce, over });
+                match begin_attempt(&storage, claim).await? {
                     Begun::Finished => return Ok(Started::Finished),
                     Begun::Held { .. } if stands_by => {}
                     Begun::Held { .. } => return Ok(Started::Held),
@@ -436,20 +435,9 @@ impl World {
                 runtime: None,
             };
             let fence = Fence::new(setup, &claimed.start, now_at(begun_ms));
-            let left_overs = std::mem::take(&mut claimed.left_overs);
-            remove_left_overs(&storage, &job, &fence, left_overs).await?;
-            let state_backend: Arc<dyn StateBackend> = Arc::new(HeapStateBackend::new());
-            let preparation = Preparation {
-                job: &job,
-                graph: &shared,
-                state_backend: &state_backend,
-                storage: &storage,
-                row_settings: RowSettings { cached_rows_max: 1 << 16, hash_seed },
-                fence: &fence,
-                now,
-            };
             let retained = claimed.start.retained.clone();
-            let prepared = prepare(&preparation, &mut claimed).await?;
+            let preparing = Preparing { storage, job, graph: shared, hash_seed, now };
+            let prepared = preparing.prepare(&mut claimed, &fence, None).await?;
             if planted == Some(Planted::FallBackKeepsTheNewer) {
                 claimed.start.retained = retained;
             }
