@@ -312,8 +312,8 @@ fn until_the_restart_strategy_gives_up() {
     wait_for_restarts(&handle, 1);
     job.right.fail(Mishap::Panic);
     let error = handle.wait().unwrap_err();
-    let expected = "the restart strategy gives up: fixed-delay (1 restarts, each after 1 ms): task right-counter -> \
-                    right-sink failed (1 restarts before): ";
+    let expected = "the restart strategy gives up: fixed-delay (restarts: 1, each after 1 ms): task right-counter -> \
+                    right-sink failed (restarts before: 1): ";
     assert!(text(&error).starts_with(expected), "{}", text(&error));
     assert!(matches!(error.cause(), JobError::Task { .. }));
 }

@@ -38,6 +38,22 @@ fn an_empty_log_is_that_of_a_job_that_was_never_started() {
     assert_eq!((start.attempt, start.next_sequence), (Attempt(1), 2));
 }
 
+/// Whatever the job retains now: what it went back to must not be lost because fewer are retained than at that time.
+///
+/// Contract: M239, M246.
+#[test]
+fn what_the_job_went_back_to_is_retained() {
+    let records = vec![(1, claim(1)), (2, complete(1, 1)), (3, complete(1, 2)), (4, complete(1, 3)), (5, claim(4))];
+    for newest in 1..=3 {
+        let mut records = records.clone();
+        records.push((6, drop_above(5, Some(newest))));
+        for retain in 1..=3 {
+            let view = LogView::replay(records.clone(), retain).unwrap();
+            assert_eq!(view.latest(), Some(&completed(newest + 1, 1, newest)), "{retain} are retained");
+        }
+    }
+}
+
 /// Contract: M239, M240, M245.
 #[test]
 fn the_newest_completed_checkpoints_are_retained() {

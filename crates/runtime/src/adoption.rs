@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use crate::attempt::{AttemptEnd, RunningAttempt, run_attempt};
 use crate::error::chain_of;
 use crate::job::Owner;
+use crate::reminder::{self, watched};
 use crate::restore::Over;
-use crate::slow_start::watched;
 use crate::start::{self, CANCEL_DEADLINE, Started, StartedAttempt, Starter, Tried};
 use crate::{JobError, TaskError, threads};
 
@@ -112,7 +112,7 @@ impl Survivors {
         let (give_up, given_up) = watch::channel(false);
         let mut work = start::begin(starter, Over::Own, given_up);
         let job = attempt.job.name.clone();
-        let joined = match attempt.shell.serve(owner, watched(&job, &mut work)).await {
+        let joined = match attempt.shell.serve(owner, watched(&job, reminder::START, &mut work)).await {
             Ok(joined) => joined,
             Err(end) => {
                 // Its claim must not come after that of the next start, which would be fenced by it.

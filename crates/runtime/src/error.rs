@@ -285,7 +285,7 @@ pub enum JobError {
         explanation: String,
     },
     /// A task failed. Alone, not as the cause of another: another attempt would only have repeated it.
-    #[error("task {task} failed ({restarts} restarts before)")]
+    #[error("task {task} failed (restarts before: {restarts})")]
     Task {
         /// The task.
         task: String,
@@ -466,8 +466,8 @@ mod tests {
         let error = JobError::NotRestarted { strategy, source: Box::new(task) };
         assert_eq!(
             format!("{error:?}"),
-            "the restart strategy gives up: fixed-delay (3 restarts, each after 10 ms): \
-             task sum 0 failed (3 restarts before): operator \"sum\" failed while it was to process: too large"
+            "the restart strategy gives up: fixed-delay (restarts: 3, each after 10 ms): \
+             task sum 0 failed (restarts before: 3): operator \"sum\" failed while it was to process: too large"
         );
         assert!(matches!(error.cause(), JobError::Task { restarts: 3, .. }));
     }

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use highwater_checkpoint::{
-    Action, AttemptFailure, CheckpointFailure, CheckpointStatsTracker, Coordinator, EnumeratorState, Event, Now,
-    RequestId,
+    Action, AttemptFailure, CheckpointFailure, CheckpointFailureReason, CheckpointStatsTracker, Coordinator,
+    EnumeratorState, Event, Now, RequestId,
 };
 use highwater_state_api::{BoxedError, CheckpointId, JobName, OperatorUid, SubtaskId};
 
@@ -221,8 +221,13 @@ impl Master {
             }
             Action::NoteComplete { checkpoint } => self.note_complete(checkpoint, orders),
             Action::NotifyAborted { checkpoint, failure, latest_complete } => {
-                let reason = failure.reason.name();
-                tracing::warn!(target: "highwater::checkpoint", job = %self.job(), %checkpoint, reason, %failure, "failed");
+                let (job, reason) = (self.job(), failure.reason.name());
+                if failure.reason == CheckpointFailureReason::CoordinatorShutdown {
+                    // A consequence: whoever has ended the attempt says why.
+                    tracing::info!(target: "highwater::checkpoint", %job, %checkpoint, reason, %failure, "failed");
+                } else {
+                    tracing::warn!(target: "highwater::checkpoint", %job, %checkpoint, reason, %failure, "failed");
+                }
                 orders.push(Order::Failed(checkpoint));
                 self.tell_all(&Control::Aborted { checkpoint, latest_complete }, orders);
                 self.open_gate(checkpoint, orders);

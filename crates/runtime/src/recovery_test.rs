@@ -62,7 +62,7 @@ fn the_error_names_the_strategy_that_gave_up_whatever_failed() {
         let mut job = Job::new(strategy, PoisonRecordAction::Report);
         assert_eq!(job.fail(failure()).unwrap(), Duration::from_millis(5));
         let error = job.fail(failure()).unwrap_err();
-        let text = "the restart strategy gives up: fixed-delay (1 restarts, each after 5 ms)";
+        let text = "the restart strategy gives up: fixed-delay (restarts: 1, each after 5 ms)";
         assert_eq!(error.to_string(), text);
         assert!(matches!(&error, JobError::NotRestarted { strategy: found, .. } if *found == strategy), "{error:?}");
     }

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use crate::driver::Job;
 use crate::error::chain_of;
 use crate::job::Owner;
+use crate::reminder::{self, watched};
 use crate::restore::read_log;
 use crate::{JobError, threads};
 
@@ -162,7 +163,7 @@ pub(crate) async fn wait(job: &Arc<Job>, owner: &mut Owner, watch: &SharedWatch)
         let looked = tokio::select! {
             biased;
             () = owner.cancel() => return Ok(Waited::Cancelled),
-            looked = looking => threads::joined(looked)?,
+            looked = watched(&job.name, reminder::LOOK, looking) => threads::joined(looked)?,
         };
         match looked {
             StandbyLook::Free(next_sequence) => return Ok(Waited::Free(next_sequence)),

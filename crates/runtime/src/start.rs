@@ -16,12 +16,12 @@ use crate::job::Owner;
 use crate::lease_keeper::{LeaseKeeper, LeaseKeeping, Renewals};
 use crate::patience::StartPatience;
 use crate::prepare::{Preparation, Prepared, finished_in, prepare};
+use crate::reminder::watched;
 use crate::restore::{Begun, Claimant, ClaimedJob, JobClaim, Over, Restored, begin_attempt};
 use crate::retrying_storage::RetryingStorage;
-use crate::slow_start::watched;
 use crate::standby::{self, SharedWatch, StandbyWatch, Waited};
 use crate::takeover::Adoption;
-use crate::{JobError, batch_restore, random, threads};
+use crate::{JobError, batch_restore, random, reminder, threads};
 
 /// How long a cancelled start is waited for. It ends at its next call of the storage; if the storage does not return from
 /// the one before, nobody waits for it any longer: all that it can still do is to claim the job, which harms nobody.
@@ -145,7 +145,7 @@ async fn start_over(starter: &Starter, over: Over, owner: &mut Owner) -> Result<
     let mut work = begin(starter.clone(), over, owner.cancelled.clone());
     let joined = tokio::select! {
         biased;
-        joined = watched(&starter.job.name, &mut work) => joined,
+        joined = watched(&starter.job.name, reminder::START, &mut work) => joined,
         () = owner.cancel() => match tokio::time::timeout(CANCEL_DEADLINE, work).await {
             // What was prepared meanwhile is dropped.
             Ok(joined) => joined.map(|tried| tried.map(|_| Tried::Ended(Started::Cancelled))),

@@ -74,7 +74,7 @@ impl fmt::Display for RestartStrategy {
         match self {
             Self::None => Ok(()),
             Self::FixedDelay { attempts: u32::MAX, delay_ms } => write!(f, " (always, after {delay_ms} ms)"),
-            Self::FixedDelay { attempts, delay_ms } => write!(f, " ({attempts} restarts, each after {delay_ms} ms)"),
+            Self::FixedDelay { attempts, delay_ms } => write!(f, " (restarts: {attempts}, each after {delay_ms} ms)"),
             Self::FailureRate { max_failures_per_interval, interval_ms, .. } => {
                 write!(f, " (at most {max_failures_per_interval} failures in {interval_ms} ms)")
             }
@@ -238,7 +238,7 @@ mod tests {
             texts,
             [
                 "none",
-                "fixed-delay (2 restarts, each after 10 ms)",
+                "fixed-delay (restarts: 2, each after 10 ms)",
                 "fixed-delay (always, after 10 ms)",
                 "failure-rate (at most 3 failures in 500 ms)",
                 "exponential-delay (always, after 1000 to 60000 ms)",

@@ -1,4 +1,4 @@
-//! A start that takes long says so: nobody else can tell one that reads much from one whose storage, or whose
+//! Work that takes long says so: nobody else can tell a start that reads much from one whose storage, or whose
 //! application, never answers.
 
 use std::time::Duration;
@@ -6,11 +6,17 @@ use std::time::Duration;
 use highwater_state_api::JobName;
 use tokio::time::timeout;
 
-/// How often it is said that a start is not over yet.
+/// What is said of a start.
+pub(crate) const START: &str =
+    "the start is not over yet: it waits for the storage, reads state, or waits for code of the application";
+/// What is said of a standby that looks at the job log.
+pub(crate) const LOOK: &str = "the standby cannot see the job log: the storage has not answered";
+
+/// How often it is said that work is not over yet.
 const REMINDER: Duration = Duration::from_secs(30);
 
-/// Waits for the work of a start, and warns for as long as it takes.
-pub(crate) async fn watched<T>(job: &JobName, work: impl Future<Output = T>) -> T {
+/// Waits for work, and warns with this text for as long as it takes.
+pub(crate) async fn watched<T>(job: &JobName, text: &str, work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);
     let mut seconds = 0;
     loop {
@@ -18,12 +24,7 @@ pub(crate) async fn watched<T>(job: &JobName, work: impl Future<Output = T>) -> 
             return done;
         }
         seconds += REMINDER.as_secs();
-        tracing::warn!(
-            target: "highwater::job",
-            %job,
-            seconds,
-            "the start is not over yet: it waits for the storage, reads state, or waits for code of the application"
-        );
+        tracing::warn!(target: "highwater::job", %job, seconds, "{text}");
     }
 }
 
@@ -39,13 +40,18 @@ mod tests {
         let log_of_start = |seconds| {
             log_of(|| {
                 let work = async { tokio::time::sleep(Duration::from_secs(seconds)).await };
-                runtime.block_on(watched(&job, work));
+                runtime.block_on(watched(&job, START, work));
             })
         };
         assert_eq!(log_of_start(29), "");
         let log = log_of_start(70);
         let reminders: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
         assert_eq!(reminders.len(), 2, "{log}");
-        assert!(reminders[0].contains("job=sums seconds=30") && reminders[1].contains("seconds=60"), "{log}");
+        assert!(
+            reminders[0].contains(START)
+                && reminders[0].contains("job=sums seconds=30")
+                && reminders[1].contains("seconds=60"),
+            "{log}"
+        );
     }
 }
