@@ -102,7 +102,7 @@ fn until_the_restart_strategy_gives_up() {
     let records = CollectedRecords::default();
     count(&env, NUMBERS, None, &records, |number| if number == 7 { Err("always".into()) } else { Ok(()) });
     let error = env.execute().unwrap_err();
-    let strategy = "the restart strategy gives up: fixed-delay (2 restarts, each after 1 ms)";
+    let strategy = "the restart strategy gives up: fixed-delay (restarts: 2, each after 1 ms)";
     assert_eq!(error.to_string(), strategy);
     match error.cause() {
         JobError::Task { task, restarts: 2, source: TaskError::User { operator, activity, source } } => {

@@ -188,7 +188,7 @@ fn and_keyed_state_is_refused() {
         error.contains("state \"count\" needs a key, and operator \"mistaken\" is not on a keyed stream"),
         "{error}"
     );
-    assert!(error.contains("0 restarts"), "it is not tried again: {error}");
+    assert!(error.contains("restarts before: 0"), "it is not tried again: {error}");
 }
 
 /// Contract: Q302.

