@@ -9,7 +9,7 @@ use highwater_state_api::{Attempt, CheckpointId, CheckpointStorage, JobName, Sto
 use crate::JobError;
 use crate::externalized_retention::ExternalizedCheckpointRetention;
 use crate::job::JobStatus;
-use crate::restore::{append, read_log};
+use crate::restore::{CLAIM_TRIES_MAX, append, read_log};
 
 /// How a job has ended, as far as its checkpoints are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum DroppedCheckpoints {
     All,
     /// None will be restored, but some could not be deleted: the next start of the job does that.
     SomeAreLeft,
-    /// They are another process's, which has taken the job over: nothing was touched.
+    /// They are another process's, which has claimed the job since: nothing was touched.
     NotOurs,
 }
 
@@ -52,15 +52,19 @@ pub async fn drop_checkpoints(
     Ok(DroppedCheckpoints::All)
 }
 
-/// Appends the record. The last attempt of this process; `None` when the job is another process's by now, or has finished.
+/// Appends the record, unless the log says that the job has finished, which is as good. The last attempt of this process; `None`
+/// when the job is another process's by now.
 async fn say_dropped(storage: &dyn CheckpointStorage, job: &JobName, nonce: u64) -> Result<Option<Attempt>, JobError> {
-    loop {
+    for _ in 0..CLAIM_TRIES_MAX {
         let log = storage.list(&paths::log_folder(job)).await?;
         let Some(records) = read_log(storage, job, &log).await? else { continue };
         let last = records.last().map(|(_, last)| last.clone());
         let view = LogView::replay(records, usize::MAX).map_err(|error| JobError::Log(error.into()))?;
-        let own = view.claim().filter(|claim| claim.nonce == nonce && !view.is_finished());
+        let own = view.claim().filter(|claim| claim.nonce == nonce);
         let Some(attempt) = own.map(|claim| claim.attempt) else { return Ok(None) };
+        if view.is_finished() {
+            return Ok(Some(attempt));
+        }
         let record = LogRecord::Dropped { attempt, newest: None };
         // What is tried is the number behind the last record of this attempt: if another one has claimed the job, its claim
         // is exactly there. A last append of this attempt may have landed there too; then there is one number more.
@@ -68,6 +72,7 @@ async fn say_dropped(storage: &dyn CheckpointStorage, job: &JobName, nonce: u64)
             return Ok(Some(attempt));
         }
     }
+    Err(JobError::Log(format!("{CLAIM_TRIES_MAX} times in a row the log has changed while it was read").into()))
 }
 
 /// Deletes all folders of this attempt and of those before it.

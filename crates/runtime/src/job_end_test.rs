@@ -125,6 +125,20 @@ fn whatever_step_is_the_last_one_the_next_start_finds_all_or_nothing() {
     assert!(kept > 0 && dropped > 0, "{kept} times all was there, {dropped} times nothing");
 }
 
+/// Its last record had been on its way when its owner cancelled.
+#[test]
+fn a_job_that_has_finished_keeps_nothing_either() {
+    let storage = MemoryCheckpointStorage::new();
+    with_checkpoints(&storage);
+    let next = block_on(storage.list(&paths::log_folder(&job()))).unwrap().len() as u64 + 1;
+    let finished = LogRecord::Finished { attempt: Attempt(1) };
+    assert!(block_on(append(&storage, &job(), next, &finished)).unwrap());
+    assert_eq!(block_on(drop_checkpoints(&storage, &job(), OWN)).unwrap(), DroppedCheckpoints::All);
+    assert_eq!(folders(&storage), [""; 0]);
+    let log = block_on(storage.list(&paths::log_folder(&job()))).unwrap();
+    assert_eq!(log.len() as u64, next, "nothing comes after the end");
+}
+
 /// Contract: M239, M244.
 #[test]
 fn a_job_that_another_process_has_taken_over_loses_nothing() {

@@ -20,8 +20,8 @@ use crate::JobError;
 use crate::fall_back::{Damage, DamagedCheckpoint, restore_failed};
 use crate::fence::{Fence, FenceError};
 
-/// How often a claim is tried when others claim the job at the same time.
-const CLAIM_TRIES_MAX: u32 = 20;
+/// How often a claim, or another record of a start or an end, is tried while others append to the log.
+pub(crate) const CLAIM_TRIES_MAX: u32 = 20;
 /// How many deletions may fail before the rest is left to the next start: a storage that deletes nothing must not hold up this
 /// one.
 const CLEAN_UP_FAILURES_MAX: u32 = 3;
