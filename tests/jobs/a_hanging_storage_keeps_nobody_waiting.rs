@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
-use highwater::runtime::ExternalizedCheckpointRetention;
+use highwater::runtime::{CheckpointFailureReason, ExternalizedCheckpointRetention};
 use highwater::state::CheckpointId;
 use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, Recording, RecordingStorage, When};
 
@@ -131,13 +131,15 @@ fn while_a_checkpoint_is_published_that_is_complete_before_the_job_has_ended() {
     let appended = || recording.calls().iter().filter(|call| call.operation == Operation::CreateIfAbsent).count();
     let before = appended();
     let release = hang(&faults, Operation::CreateIfAbsent);
-    let _pending = handle.trigger_checkpoint();
+    let pending = handle.trigger_checkpoint();
     wait_until("the storage hangs", || faults.remaining() == 0);
     is_closed.store(true, Ordering::Relaxed);
     grants.add(1);
     entered.recv().unwrap();
     // From here on the job waits for the function, while the storage answers.
     handle.cancel();
+    let failure = pending.wait().unwrap_err();
+    assert_eq!(failure.reason, CheckpointFailureReason::CoordinatorShutdown, "{failure}");
     drop(release);
     wait_until("the record is there", || appended() > before);
     drop((entered, leave));

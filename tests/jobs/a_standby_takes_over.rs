@@ -181,7 +181,6 @@ fn but_not_when_whoever_ran_the_job_has_ended_it_and_dropped_its_checkpoints() {
     assert_counted(&again, NUMBERS);
 }
 
-/// Also when the storage has failed meanwhile, be it only once: its failures are why jobs are restarted.
 #[test]
 fn nor_when_that_comes_between_its_last_look_and_its_claim() {
     let (storage, faults) = (storage(), Faults::default());
@@ -215,6 +214,7 @@ fn nor_when_that_comes_between_its_last_look_and_its_claim() {
     assert!(matches!(outcome, Err(JobError::Dropped)), "{outcome:?}");
 }
 
+/// Also when the storage has failed meanwhile, be it only once: its failures are why jobs are restarted.
 #[test]
 fn and_not_from_a_process_that_waits_for_a_restart() {
     let (storage, faults) = (storage(), Faults::default());

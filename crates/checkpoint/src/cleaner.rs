@@ -14,9 +14,8 @@ use crate::backoff::wait_ms;
 const UNDER_WAY_MAX: usize = 2;
 /// How much may wait to be deleted. What is beyond it is left to the next attempt, which lists the storage.
 const WAITING_MAX: usize = 10_000;
-
 /// How much is tried once more at the end of an attempt: the start of the next one waits behind it for the same threads.
-const LAST_MAX: usize = 64;
+const TRIED_AT_END_MAX: usize = 64;
 
 /// Identifies a deletion within its attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,7 +93,7 @@ impl Cleaner {
 
     /// The attempt ends: what waits is tried once more, as far as that is not too much, and nobody asks what became of it.
     pub(crate) fn end(&mut self, actions: &mut Vec<Action>) {
-        self.waiting.truncate(LAST_MAX);
+        self.waiting.truncate(TRIED_AT_END_MAX);
         while let Some(waiting) = self.waiting.pop_front() {
             self.begin(waiting, actions);
         }
@@ -193,7 +192,7 @@ mod tests {
         (0..1_000).for_each(|number| cleaner.push(folder(number)));
         let mut actions = Vec::new();
         cleaner.end(&mut actions);
-        assert_eq!(actions.len(), LAST_MAX);
+        assert_eq!(actions.len(), TRIED_AT_END_MAX);
     }
 
     #[test]

@@ -98,6 +98,11 @@ impl Coordinator {
         self
     }
 
+    /// The job.
+    pub fn job(&self) -> &JobName {
+        &self.config.job
+    }
+
     /// The id that the next checkpoint will have.
     pub fn next_checkpoint(&self) -> CheckpointId {
         self.next_checkpoint
@@ -111,7 +116,7 @@ impl Coordinator {
     /// The checkpoint about which the job log alone decides: its record is being appended. Also an attempt that is over hears what
     /// became of it.
     pub fn undecided(&self) -> Option<CheckpointId> {
-        self.pending.keys().copied().find(|checkpoint| self.log.has_begun(*checkpoint))
+        self.log.undecided().filter(|checkpoint| self.pending.contains_key(checkpoint))
     }
 
     /// Takes what happened and says what is to be done.

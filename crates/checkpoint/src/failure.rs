@@ -80,6 +80,8 @@ struct Meaning {
     is_preflight: bool,
     /// Counts toward the failures that are tolerated.
     counts: bool,
+    /// Follows from something else, of which people are told besides, or which they have wanted.
+    follows: bool,
     /// The capability that can raise it; `None` when it can be raised already.
     comes_with: Option<&'static str>,
 }
@@ -94,10 +96,13 @@ const MEANINGS: [Meaning; 26] = {
         counts: bool,
         text: &'static str,
     ) -> Meaning {
-        Meaning { reason, name, text, is_preflight, counts, comes_with: None }
+        Meaning { reason, name, text, is_preflight, counts, follows: false, comes_with: None }
     }
     const fn later(capability: &'static str, meaning: Meaning) -> Meaning {
         Meaning { comes_with: Some(capability), ..meaning }
+    }
+    const fn follows(meaning: Meaning) -> Meaning {
+        Meaning { follows: true, ..meaning }
     }
     const PREFLIGHT: bool = true;
     const PENDING: bool = false;
@@ -122,13 +127,13 @@ const MEANINGS: [Meaning; 26] = {
         row(AsyncException, "CHECKPOINT_ASYNC_EXCEPTION", PENDING, COUNTS, "a subtask could not write its snapshot"),
         later("unaligned checkpoints", row(ChannelStateSharedStreamException, "CHANNEL_STATE_SHARED_STREAM_EXCEPTION", PENDING, FREE, "another subtask failed to write to the file of records in flight that it shares")),
         row(Expired, "CHECKPOINT_EXPIRED", PENDING, COUNTS, "it was not complete within the timeout"),
-        row(Subsumed, "CHECKPOINT_SUBSUMED", PENDING, FREE, "a newer checkpoint completed first"),
-        row(CoordinatorShutdown, "CHECKPOINT_COORDINATOR_SHUTDOWN", PENDING, FREE, "the attempt ended"),
-        row(CoordinatorSuspend, "CHECKPOINT_COORDINATOR_SUSPEND", PENDING, FREE, "checkpoints were stopped"),
-        row(JobFailoverRegion, "JOB_FAILOVER_REGION", PENDING, FREE, "tasks are being restarted"),
+        follows(row(Subsumed, "CHECKPOINT_SUBSUMED", PENDING, FREE, "a newer checkpoint completed first")),
+        follows(row(CoordinatorShutdown, "CHECKPOINT_COORDINATOR_SHUTDOWN", PENDING, FREE, "the attempt ended")),
+        follows(row(CoordinatorSuspend, "CHECKPOINT_COORDINATOR_SUSPEND", PENDING, FREE, "checkpoints were stopped")),
+        follows(row(JobFailoverRegion, "JOB_FAILOVER_REGION", PENDING, FREE, "tasks are being restarted")),
         row(TaskCheckpointFailure, "TASK_CHECKPOINT_FAILURE", PENDING, FREE, "a subtask that does not exist was asked to take part"),
         row(UnknownTaskCheckpointNotificationFailure, "UNKNOWN_TASK_CHECKPOINT_NOTIFICATION_FAILURE", PENDING, FREE, "a subtask that does not exist was told how it ended"),
-        row(TaskFailure, "TASK_FAILURE", PENDING, FREE, "a task failed"),
+        follows(row(TaskFailure, "TASK_FAILURE", PENDING, FREE, "a task failed")),
         row(TriggerCheckpointFailure, "TRIGGER_CHECKPOINT_FAILURE", PENDING, FREE, "it could not be begun"),
         row(FinalizeCheckpointFailure, "FINALIZE_CHECKPOINT_FAILURE", PENDING, COUNTS, "it could not be finalized"),
     ];
@@ -156,6 +161,12 @@ impl CheckpointFailureReason {
     /// health.
     pub fn counts(self) -> bool {
         self.meaning().counts
+    }
+
+    /// Whether it follows from something else, of which people are told besides, or which they have wanted: then it is no
+    /// warning.
+    pub fn follows(self) -> bool {
+        self.meaning().follows
     }
 
     /// The capability that can raise it; `None` when it can be raised already.
@@ -236,7 +247,8 @@ mod tests {
             let when = if reason.is_preflight() { "before it is pending" } else { "while it is pending" };
             let counts = if reason.counts() { "counts" } else { "does not count" };
             let later = reason.comes_with().map(|later| format!("  (comes with {later})")).unwrap_or_default();
-            table += &format!("{:<45} {when:<21} {counts:<15} {reason}{later}\n", reason.name());
+            let follows = if reason.follows() { "follows" } else { "" };
+            table += &format!("{:<45} {when:<21} {counts:<15} {follows:<8} {reason}{later}\n", reason.name());
         }
         insta::assert_snapshot!(table);
     }

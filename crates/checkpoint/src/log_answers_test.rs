@@ -85,6 +85,28 @@ fn a_call_that_comes_back_makes_room_for_another_one() {
 }
 
 #[test]
+fn also_when_no_other_one_was_to_be_made() {
+    for answer in ["taken 6", "unknown 6"] {
+        let script = "
+            @0 running
+            @1000 enumerated 1
+            ack 1
+            written 1
+            @31000
+            @61000
+            @61100
+            @91100
+            @100000
+            ";
+        let config = || CoordinatorConfig { timeout_ms: 600_000, ..config() };
+        let silent = check(config(), script);
+        assert!(silent.ends_with("@100000\ndeadline: 631000\n"), "{silent}");
+        let answered = check(config(), &format!("{script}\n@100000 {answer}"));
+        assert!(answered.ends_with(&format!("{answer}\n    read 6\ndeadline: 130000\n")), "{answered}");
+    }
+}
+
+#[test]
 fn an_attempt_that_is_over_hears_what_became_of_the_last_append() {
     let script = "@0 running\n@1000 enumerated 1\n ack 1\n written 1\n";
     for (last, undecided) in [

@@ -91,9 +91,14 @@ impl LogWriter {
         self.queue.retain(|record| completes(record) != Some(checkpoint));
     }
 
-    /// Whether only the log can say what becomes of a checkpoint.
+    /// The checkpoint whose record is in flight: only the log can say what becomes of it.
+    pub(crate) fn undecided(&self) -> Option<CheckpointId> {
+        completes(&self.in_flight.as_ref()?.record)
+    }
+
+    /// Whether it is this one.
     pub(crate) fn has_begun(&self, checkpoint: CheckpointId) -> bool {
-        self.in_flight.as_ref().is_some_and(|in_flight| completes(&in_flight.record) == Some(checkpoint))
+        self.undecided() == Some(checkpoint)
     }
 
     pub(crate) fn next_deadline(&self) -> Option<u64> {
@@ -207,8 +212,9 @@ impl LogWriter {
     }
 
     fn look_into(&mut self, now_ms: u64, sequence: u64, actions: &mut Vec<Action>) {
-        // A late answer to an append that is being looked into already says nothing new.
-        if self.in_flight(sequence).is_some_and(|in_flight| matches!(in_flight.step, Step::Appending { .. })) {
+        // A late answer to an append that is being looked into already says nothing new, but may make room for another look.
+        let is_open = |step| matches!(step, Step::Appending { .. } | Step::Reading { until_ms: None });
+        if self.in_flight(sequence).is_some_and(|in_flight| is_open(in_flight.step)) {
             self.read_back(now_ms, actions);
         }
     }
@@ -219,7 +225,7 @@ impl LogWriter {
         let asks_again = self.unanswered <= HANGING_MAX;
         let Some(in_flight) = &mut self.in_flight else { return };
         actions.push(Action::ReportLogSilence { sequence, waited_ms });
-        let cause = format!("the storage has not answered for {waited_ms} ms, or all threads that ask it are busy");
+        let cause = format!("the storage has not answered for {waited_ms} ms");
         match &mut in_flight.step {
             Step::Reading { .. } if asks_again => in_flight.read_failed(now_ms, cause),
             Step::Appending { until_ms } | Step::Reading { until_ms } => {

@@ -112,15 +112,17 @@ impl Survivors {
         let (give_up, given_up) = watch::channel(false);
         let mut work = start::begin(starter, Over::Own, given_up);
         let job = attempt.job.name.clone();
-        let joined = match attempt.shell.serve(owner, watched(&job, reminder::START, &mut work)).await {
+        let joined = match attempt.shell.serve(owner, watched(&job, reminder::REGION, &mut work)).await {
             Ok(joined) => joined,
             Err(end) => {
                 // Its claim must not come after that of the next start, which would be fenced by it.
                 give_up.send_replace(true);
+                attempt.shut_down();
+                let given_up = attempt.shell.hear_until(watched(&job, reminder::REGION, work));
                 match &end {
-                    AttemptEnd::Cancelled => drop(tokio::time::timeout(CANCEL_DEADLINE, work).await),
+                    AttemptEnd::Cancelled => drop(tokio::time::timeout(CANCEL_DEADLINE, given_up).await),
                     _ => tokio::select! {
-                        _ = work => {}
+                        _ = given_up => {}
                         () = owner.cancel() => return Err(AttemptEnd::Cancelled.into()),
                     },
                 }

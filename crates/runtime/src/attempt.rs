@@ -185,6 +185,12 @@ impl RunningAttempt {
         Ok(())
     }
 
+    /// The attempt is over for what has gone on after a region has failed: it is told to stop.
+    pub(crate) fn shut_down(&mut self) {
+        self.shell.shut_down();
+        self.subtasks.cancel();
+    }
+
     /// Takes down what has gone on after a region has failed.
     pub(crate) async fn end_survivors(mut self, end: AttemptEnd, owner: &mut Owner) -> Result<AttemptEnd, JobError> {
         self.shell.shut_down();
@@ -288,7 +294,6 @@ mod tests {
 
     use super::*;
 
-    /// Contract: O287.
     #[tokio::test(start_paused = true)]
     async fn at_the_end_a_storage_that_hangs_is_waited_for_for_two_seconds_after_the_cancel_and_for_half_a_minute_at_most()
      {

@@ -31,8 +31,8 @@ use crate::{
 
 /// Threads that wait for storage at most.
 const IO_THREADS_MAX: usize = 8;
-/// Those of them that there are beside one for each subtask: for the coordinator, for two deletions, which may be slow, and for a hook,
-/// which may wait. Without them these would keep a small job from its checkpoints.
+/// Those of them that there are beside one for each subtask: for the places and the metadata of checkpoints, for two deletions, which
+/// may be slow, and for a hook, which may wait. Without them these would keep a small job from its checkpoints.
 const IO_THREADS_OF_OTHERS: usize = 4;
 /// How long the end of a job waits for its checkpoints to be deleted.
 const DROP_DEADLINE: Duration = Duration::from_secs(30);

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use highwater_state_api::CheckpointStorage;
@@ -15,7 +15,7 @@ use crate::driver::Input;
 use crate::patience::OverCheckpoints;
 use crate::retrying_storage::RetryingStorage;
 use crate::snapshot::{AsyncSnapshot, SnapshotExecutor};
-use crate::threads::message_of;
+use crate::threads::{self, message_of};
 
 /// How much work may wait for the storage before snapshots are declined instead of joining it: a storage that hangs must
 /// not make the job hold one frozen state after the other.
@@ -51,10 +51,36 @@ impl IoPool {
         work: impl Future<Output = Option<Input>> + Send + 'static,
         panicked: impl FnOnce(String) -> Option<Input> + Send + 'static,
     ) {
+        // Storage may block its thread, and state is serialised here: neither belongs on the coordinator's thread.
+        self.runtime.spawn_blocking(self.run(work, panicked));
+    }
+
+    /// The same on a thread of its own, for work that must not wait behind other work, nor keep others waiting if it never comes to
+    /// its end.
+    pub(crate) fn submit_apart(
+        &self,
+        name: String,
+        work: impl Future<Output = Option<Input>> + Send + 'static,
+        panicked: impl FnOnce(String) -> Option<Input> + Send + 'static,
+    ) {
+        let run = Arc::new(Mutex::new(Some(self.run(work, panicked))));
+        let once = move || run.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let again = once.clone();
+        let begun = threads::spawn(name, move || once().into_iter().for_each(|run| run()));
+        if begun.is_err() {
+            // There are too many threads: then it waits, which is better than to be lost.
+            self.runtime.spawn_blocking(move || again().into_iter().for_each(|run| run()));
+        }
+    }
+
+    fn run(
+        &self,
+        work: impl Future<Output = Option<Input>> + Send + 'static,
+        panicked: impl FnOnce(String) -> Option<Input> + Send + 'static,
+    ) -> impl FnOnce() + Send + 'static {
         let (runtime, inputs) = (self.runtime.clone(), self.inputs.clone());
         let done = Outstanding::begin(&self.outstanding);
-        // Storage may block its thread, and state is serialised here: neither belongs on the coordinator's thread.
-        self.runtime.spawn_blocking(move || {
+        move || {
             // Nothing of the work is looked at again after a panic.
             let answer = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work)))
                 .unwrap_or_else(|panic| panicked(format!("panicked: {}", message_of(panic))));
@@ -63,7 +89,7 @@ impl IoPool {
                 let _ = inputs.blocking_send(input);
             }
             drop(done);
-        });
+        }
     }
 
     /// How much work is not done yet.

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use highwater_checkpoint::{
-    Action, AttemptFailure, CheckpointFailure, CheckpointFailureReason, CheckpointStatsTracker, Coordinator,
-    EnumeratorState, Event, Now, RequestId,
+    Action, AttemptFailure, CheckpointFailure, CheckpointStatsTracker, Coordinator, EnumeratorState, Event, Now,
+    RequestId,
 };
 use highwater_state_api::{BoxedError, CheckpointId, JobName, OperatorUid, SubtaskId};
 
@@ -39,10 +39,14 @@ pub enum Order {
     TriggerHooks(CheckpointId, u64),
     /// Answer whoever asked for a checkpoint.
     Answer(RequestId, Result<CheckpointId, CheckpointFailure>),
-    /// For people: the answer to a call of the job log, about the record of this number, was waited for that many milliseconds
-    /// and has not come.
-    LogSilent(u64, u64),
-    /// For people: a checkpoint is complete. Repeated for the last one, until everybody has done what it allows.
+    /// For people: the answer to a call of the job log has not come.
+    LogSilent {
+        /// The number that was asked about.
+        sequence: u64,
+        /// How long the answer was waited for.
+        waited_ms: u64,
+    },
+    /// For people: a checkpoint is complete.
     Completed(CheckpointId),
     /// For people: a checkpoint has failed.
     Failed(CheckpointId),
@@ -222,8 +226,7 @@ impl Master {
             Action::NoteComplete { checkpoint } => self.note_complete(checkpoint, orders),
             Action::NotifyAborted { checkpoint, failure, latest_complete } => {
                 let (job, reason) = (self.job(), failure.reason.name());
-                if failure.reason == CheckpointFailureReason::CoordinatorShutdown {
-                    // A consequence: whoever has ended the attempt says why.
+                if failure.reason.follows() {
                     tracing::info!(target: "highwater::checkpoint", %job, %checkpoint, reason, %failure, "failed");
                 } else {
                     tracing::warn!(target: "highwater::checkpoint", %job, %checkpoint, reason, %failure, "failed");
@@ -235,7 +238,9 @@ impl Master {
             Action::RequestFailed { request, failure } => orders.push(Order::Answer(request, Err(failure))),
             Action::RequestCompleted { request, checkpoint } => orders.push(Order::Answer(request, Ok(checkpoint))),
             Action::NotifySubsumed { checkpoint } => self.tell_all(&Control::Subsumed(checkpoint), orders),
-            Action::ReportLogSilence { sequence, waited_ms } => orders.push(Order::LogSilent(sequence, waited_ms)),
+            Action::ReportLogSilence { sequence, waited_ms } => {
+                orders.push(Order::LogSilent { sequence, waited_ms });
+            }
             Action::Finished => orders.push(Order::End(MasterEnd::Finished)),
             Action::Fail(failure) => orders.push(Order::End(MasterEnd::CoordinatorFailed(failure))),
             work @ (Action::InitializeLocation { .. }
@@ -252,8 +257,8 @@ impl Master {
         if self.latest_complete < Some(checkpoint) {
             tracing::info!(target: "highwater::checkpoint", job = %self.job(), %checkpoint, "complete");
             self.latest_complete = Some(checkpoint);
+            orders.push(Order::Completed(checkpoint));
         }
-        orders.push(Order::Completed(checkpoint));
     }
 
     fn tell_all(&self, message: &Control, orders: &mut Vec<Order>) {

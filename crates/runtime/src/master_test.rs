@@ -172,3 +172,17 @@ fn people_are_told_once_that_the_last_checkpoint_is_complete_and_subtasks_until_
     assert_eq!(told(&complete), [&Control::Complete(checkpoint); 4]);
     assert_eq!(log.matches("complete job=job checkpoint=1").count(), 1, "{log}");
 }
+
+#[test]
+fn a_checkpoint_that_fails_is_a_warning_unless_that_follows_from_something_else() {
+    for (event, level) in [(Event::Shutdown, "INFO"), (Event::Tick, "WARN")] {
+        let mut fixture = Fixture::new();
+        fixture.report(Report::Running(READER));
+        fixture.at(1_000);
+        let log = log_of(|| {
+            fixture.master.on_event(at(1_000_000), event);
+        });
+        let line = log.lines().find(|line| line.contains("failed job=job checkpoint=1"));
+        assert!(line.is_some_and(|line| line.contains(level)), "{log}");
+    }
+}

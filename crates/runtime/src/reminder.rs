@@ -1,5 +1,5 @@
 //! Work that takes long says so: nobody else can tell a start that reads much from one whose storage, or whose
-//! application, never answers.
+//! application, never answers, nor a standby that waits from one that sees nothing.
 
 use std::time::Duration;
 
@@ -9,6 +9,9 @@ use tokio::time::timeout;
 /// What is said of a start.
 pub(crate) const START: &str =
     "the start is not over yet: it waits for the storage, reads state, or waits for code of the application";
+/// What is said of the restart of a region, while the others go on.
+pub(crate) const REGION: &str =
+    "the region is not restarted yet: that waits for the storage, reads state, or waits for code of the application";
 /// What is said of a standby that looks at the job log.
 pub(crate) const LOOK: &str = "the standby cannot see the job log: the storage has not answered";
 

@@ -92,7 +92,8 @@ pub(crate) fn start_subtasks(
 }
 
 impl RunningSubtasks {
-    fn cancel(&self) {
+    /// Tells every subtask to stop.
+    pub(crate) fn cancel(&self) {
         self.lanes.tell_all(&Control::Cancel);
     }
 

@@ -227,16 +227,21 @@ impl Shell {
         }
     }
 
+    /// Once the attempt is over: hears whatever comes in until `until` is ready.
+    pub(crate) async fn hear_until<T>(&mut self, until: impl Future<Output = T>) -> T {
+        let mut until = pin!(until);
+        loop {
+            tokio::select! {
+                done = &mut until => return done,
+                Some(input) = self.inputs.recv() => self.on_late_input(input),
+            }
+        }
+    }
+
     /// Once the attempt is over: waits until all its storage work is done, and hears what became of it.
     pub(crate) async fn storage_idle(&mut self) {
         let pool = self.storage_work.pool.clone();
-        let mut idle = pin!(pool.idle());
-        loop {
-            tokio::select! {
-                input = self.inputs.recv() => input.into_iter().for_each(|input| self.on_late_input(input)),
-                () = &mut idle => break,
-            }
-        }
+        self.hear_until(pool.idle()).await;
         // Work is done when its answer is on its way.
         while let Ok(input) = self.inputs.try_recv() {
             self.on_late_input(input);
@@ -327,8 +332,13 @@ impl Shell {
                     let failed = answer_of_failure(&job, &action);
                     let (fence, attempt) = (self.storage_work.fence.clone(), self.attempt);
                     let answer = move |event| Input::Event(attempt, event);
+                    let is_log = matches!(action, Action::AppendLog { .. } | Action::ReadLog { .. });
                     let work = async move { carry_out(&*storage, &job, &fence, action).await.map(answer) };
-                    self.storage_work.pool.submit(work, move |cause| failed(cause).map(answer));
+                    let failed = move |cause| failed(cause).map(answer);
+                    match is_log {
+                        true => self.storage_work.pool.submit_apart(format!("{}-log", self.job.name), work, failed),
+                        false => self.storage_work.pool.submit(work, failed),
+                    }
                 }
                 Order::TriggerHooks(checkpoint, triggered_at_ms) => {
                     let (hooks, attempt) = (self.job.config.hooks.clone(), self.attempt);
@@ -341,16 +351,13 @@ impl Shell {
                     };
                     self.storage_work.pool.submit(work, failed);
                 }
-                Order::LogSilent(sequence, waited_ms) => {
+                Order::LogSilent { sequence, waited_ms } => {
                     let job = &self.job.name;
                     tracing::warn!(target: "highwater::checkpoint", %job, sequence, waited_ms, "the job log has not answered");
                 }
                 Order::Completed(checkpoint) => {
                     self.storage_work.pool.over.add(checkpoint);
-                    let mut board = self.job.board.lock();
-                    if board.status.last_checkpoint != Some(checkpoint) {
-                        board.completed(checkpoint);
-                    }
+                    self.job.board.lock().completed(checkpoint);
                 }
                 Order::Answer(request, answer) => {
                     if let Some(receiver) = self.answers.remove(&request) {

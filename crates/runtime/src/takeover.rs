@@ -73,6 +73,9 @@ pub struct TaskLayout {
 
 impl TaskLayout {
     /// These tasks were restarted, as the attempt says that has done it.
+    ///
+    /// # Panics
+    /// When the job does not have one of the tasks, or the attempt one of their operators.
     pub fn restart(&mut self, graph: &JobGraph, tasks: &BTreeSet<u32>, attempt: &Self) {
         self.finished.retain(|task| !tasks.contains(task));
         self.finished.extend(&attempt.finished);

@@ -438,7 +438,7 @@ impl World {
                     }
                     self.works.push(work);
                 }
-                Order::LogSilent(sequence, waited_ms) => {
+                Order::LogSilent { sequence, waited_ms } => {
                     self.coverage.count("hangs: the log has not answered in time");
                     let silence = format_args!("has no answer about log {sequence} after {waited_ms} ms");
                     self.trace.write(self.now_ms, "master", silence);

@@ -65,7 +65,7 @@ impl Failover {
         match &self.stage {
             Stage::Stopping => process.have_gone(&self.tasks),
             Stage::Waiting(until_ms) => *until_ms <= now_ms,
-            Stage::Deciding(until_ms) => *until_ms <= now_ms || process.master.coordinator().pending().next().is_none(),
+            Stage::Deciding(until_ms) => *until_ms <= now_ms || process.master.coordinator().undecided().is_none(),
             Stage::Starting(_) => true,
         }
     }
@@ -90,7 +90,7 @@ impl World {
             return Err(progress::unexpected(format!("a region failed: {error_chain}")));
         }
         self.coverage.count("regions: failed");
-        if process.master.coordinator().pending().next().is_some() {
+        if process.master.coordinator().undecided().is_some() {
             self.coverage.count("regions: failed while an append was under way");
         }
         for (_, slot) in process.slots.iter_mut().filter(|(id, _)| tasks.contains(&id.task)) {
@@ -108,7 +108,7 @@ impl World {
         failover.stage = match failover.stage {
             Stage::Stopping => Stage::Waiting(self.now_ms + RESTART_DELAY_MS),
             Stage::Waiting(_) => Stage::Deciding(self.now_ms + self.scenario.protocol.timeout_ms),
-            Stage::Deciding(_) if process.master.coordinator().pending().next().is_some() => {
+            Stage::Deciding(_) if process.master.coordinator().undecided().is_some() => {
                 self.restart_all(process, failover.error, "the log does not tell");
                 return Ok(Vec::new());
             }

@@ -4,7 +4,7 @@
 //! One after the other, so that nothing is held back from readers while the storage is slow, and no barrier exists before
 //! the splits are known. Whatever fails here fails this checkpoint alone.
 
-use highwater_state_api::{CheckpointId, JobName, OperatorUid};
+use highwater_state_api::{CheckpointId, OperatorUid};
 
 use super::Coordinator;
 use crate::pending::{Pending, Phase};
@@ -12,11 +12,6 @@ use crate::trigger::Reason;
 use crate::{Action, CheckpointFailure, CheckpointFailureReason, EnumeratorState, HookState, Now, paths};
 
 impl Coordinator {
-    /// The job.
-    pub fn job(&self) -> &JobName {
-        &self.config.job
-    }
-
     /// Whether a checkpoint is being begun. Until it is, no other one is: enumerators are snapshotted one after the other.
     pub(super) fn is_beginning(&self) -> bool {
         self.pending.values().any(|pending| pending.phase.is_beginning())
