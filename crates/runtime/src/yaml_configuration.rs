@@ -34,6 +34,12 @@ pub enum YamlError {
         #[source]
         source: Box<YamlError>,
     },
+    /// There is a character in it that no text has, as a crash of the machine may leave.
+    #[error("the configuration has a NUL character in line {line}")]
+    Nul {
+        /// The line, from 1.
+        line: usize,
+    },
     /// It is no YAML.
     #[error("the configuration is not YAML")]
     Syntax(#[source] ScanError),
@@ -98,6 +104,10 @@ pub fn configuration_from_yaml_file(path: impl AsRef<Path>) -> Result<Configurat
 pub fn configuration_from_yaml(text: &str) -> Result<Configuration, YamlError> {
     // Some editors put a mark at the beginning that is not part of the first key.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // The parser takes it for the end of the text, and a crash of the machine may leave one where settings were.
+    if let Some(at) = text.find('\0') {
+        return Err(YamlError::Nul { line: text[..at].matches('\n').count() + 1 });
+    }
     let documents = documents_of(text)?;
     match documents.len() {
         0 => Ok(Configuration::new()),
@@ -284,6 +294,14 @@ mod tests {
         assert!(error_of("a: [1\n").starts_with("the configuration is not YAML: "));
         let missing = configuration_from_yaml_file("no/such/file.yaml").unwrap_err();
         assert_eq!(missing.to_string(), "the configuration no/such/file.yaml cannot be read");
+    }
+
+    #[test]
+    fn a_text_with_a_nul_is_refused() {
+        for (text, line) in [("a: 1\0\nb: 2\n", 1), ("a: 1\n\0b: 2\n", 2), ("\0", 1), ("a: \"\0\"\n", 1)] {
+            let error = configuration_from_yaml(text).unwrap_err();
+            assert_eq!(error.to_string(), format!("the configuration has a NUL character in line {line}"));
+        }
     }
 
     #[test]
