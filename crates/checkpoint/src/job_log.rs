@@ -61,6 +61,9 @@ pub struct LogView {
     dropped: bool,
 }
 
+/// The largest id of a checkpoint. A larger one was not left by any run: ids would come to an end behind it.
+pub const CHECKPOINT_ID_MAX: CheckpointId = CheckpointId(u64::MAX / 2);
+
 /// The records contradict each other: they were not written by this protocol, or some were changed or lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -96,6 +99,14 @@ pub enum LogError {
         sequence: u64,
         /// The smallest id possible.
         expected: CheckpointId,
+        /// The id in the record.
+        found: CheckpointId,
+    },
+    /// No run has come to such an id: there are too many below it.
+    #[error("job log record {sequence} is about checkpoint {found}, the largest possible is {CHECKPOINT_ID_MAX}")]
+    CheckpointTooLarge {
+        /// The record.
+        sequence: u64,
         /// The id in the record.
         found: CheckpointId,
     },
@@ -139,7 +150,9 @@ impl LogView {
             if view.finished {
                 return Err(LogError::AfterFinished { sequence });
             }
-            view.next_sequence = sequence.checked_add(1).ok_or(LogError::Exhausted { sequence })?;
+            // The claim that comes next has a successor too.
+            view.next_sequence =
+                sequence.checked_add(1).filter(|next| *next < u64::MAX).ok_or(LogError::Exhausted { sequence })?;
             previous = Some(sequence);
             view.dropped = matches!(record, LogRecord::Dropped { newest: None, .. });
             match record {
@@ -272,6 +285,9 @@ impl Claims {
 }
 
 fn at_least(sequence: u64, expected: CheckpointId, found: CheckpointId) -> Result<(), LogError> {
+    if found > CHECKPOINT_ID_MAX {
+        return Err(LogError::CheckpointTooLarge { sequence, found });
+    }
     if found < expected {
         return Err(LogError::CheckpointReused { sequence, expected, found });
     }

@@ -38,6 +38,23 @@ fn an_empty_log_is_that_of_a_job_that_was_never_started() {
     assert_eq!((start.attempt, start.next_sequence), (Attempt(1), 2));
 }
 
+#[test]
+fn numbers_that_leave_no_room_are_refused() {
+    let last = u64::MAX / 2;
+    assert!(LogView::replay(vec![(1, claim(last))], 1).is_ok());
+    let too_large = LogError::CheckpointTooLarge { sequence: 1, found: CheckpointId(last + 1) };
+    assert_eq!(error(vec![(1, claim(last + 1))]), too_large);
+    assert_eq!(
+        error(vec![(1, claim(1)), (2, complete(1, u64::MAX))]),
+        LogError::CheckpointTooLarge { sequence: 2, found: CheckpointId(u64::MAX) }
+    );
+    for sequence in [u64::MAX - 1, u64::MAX] {
+        assert_eq!(error(vec![(sequence, claim(1))]), LogError::Exhausted { sequence });
+    }
+    let view = LogView::replay(vec![(u64::MAX - 2, claim(1))], 1).unwrap();
+    assert_eq!(view.start(CheckpointId(2)).next_sequence, u64::MAX);
+}
+
 /// Whatever the job retains now: what it went back to must not be lost because fewer are retained than at that time.
 ///
 /// Contract: M239, M246.
