@@ -5,14 +5,14 @@ use std::sync::Mutex;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use highwater::FileSystemCheckpointStorage;
-use highwater::connectors::CollectedRecords;
+use highwater::connectors::{CollectedRecords, FileSink};
 use highwater::prelude::*;
 use highwater::state::CheckpointStorage;
 use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
 use tempfile::TempDir;
 
 use crate::pace::Pace;
-use crate::support::{assert_counted, count, environment, run_and_cancel, wait_until};
+use crate::support::{assert_counted, count, environment, run_and_cancel, storage, wait_until};
 
 const NUMBERS: u64 = 1_000;
 
@@ -20,10 +20,11 @@ fn files(folder: &TempDir) -> Arc<dyn CheckpointStorage> {
     Arc::new(FileSystemCheckpointStorage::new(folder.path()).unwrap().with_inline_bytes_max(0).unwrap())
 }
 
-/// A storage that hangs in the next call of an operation, until what is returned is dropped.
+/// A storage that hangs in a call of an operation, the `nth` from now, until what is returned is dropped.
 fn hanging(
     storage: Arc<dyn CheckpointStorage>,
     operation: Operation,
+    nth: u64,
 ) -> (Arc<dyn CheckpointStorage>, Faults, SyncSender<()>) {
     let (release, released) = sync_channel::<()>(0);
     let released = Mutex::new(released);
@@ -31,7 +32,7 @@ fn hanging(
     let wait = move || {
         let _ = released.lock().unwrap().recv();
     };
-    faults.arm(When::next(operation), Fault::Delay(Arc::new(wait)));
+    faults.arm(When::nth(operation, nth), Fault::Delay(Arc::new(wait)));
     (Arc::new(FaultyStorage::new(storage, faults.clone())), faults, release)
 }
 
@@ -45,7 +46,7 @@ fn wherever_the_storage_hangs() {
         count(&env, NUMBERS, Some(Pace::up_to(NUMBERS / 2)), &records, |_| Ok(()));
         run_and_cancel(&env, 3);
 
-        let (storage, faults, release) = hanging(files(&folder), operation);
+        let (storage, faults, release) = hanging(files(&folder), operation, 1);
         let env = environment("restored", storage);
         count(&env, NUMBERS, None, &records, |_| Ok(()));
         let handle = env.execute_async().unwrap();
@@ -65,4 +66,25 @@ fn wherever_the_storage_hangs() {
         assert!(result.status.restored_from.is_some(), "{operation}");
         assert_counted(&records, NUMBERS);
     }
+}
+
+/// All that comes after that call is told of the cancel before it touches anything.
+///
+/// Contract: O287.
+#[test]
+fn and_does_nothing_any_more_when_its_last_call_returns_late() {
+    let folder = TempDir::new().unwrap();
+    let output = folder.path().join("out");
+    // A claim is the last thing but for a look at the ten numbers that may follow it.
+    let (storage, faults, release) = hanging(storage(), Operation::Read, 10);
+    let env = environment("late", storage.clone());
+    env.from_source(SequenceSource::new(0..NUMBERS)).sink_to(FileSink::csv::<u64>(&output));
+    let handle = env.execute_async().unwrap();
+    drop(env);
+    wait_until("the storage hangs", || faults.remaining() == 0);
+    handle.cancel();
+    assert!(matches!(handle.wait(), Err(JobError::Cancelled)));
+    drop(release);
+    wait_until("nobody is there any more", || Arc::strong_count(&storage) == 1);
+    assert!(!output.exists(), "the directory would be this job's");
 }

@@ -19,12 +19,17 @@ const NUMBERS: u64 = 1_000;
 
 /// Lets the next call of an operation hang until what is returned is dropped.
 fn hang(faults: &Faults, operation: Operation) -> SyncSender<()> {
+    hang_nth(faults, operation, 1)
+}
+
+/// The same for the call that comes after others.
+fn hang_nth(faults: &Faults, operation: Operation, nth: u64) -> SyncSender<()> {
     let (release, released) = sync_channel::<()>(0);
     let released = Mutex::new(released);
     let wait = move || {
         let _ = released.lock().unwrap().recv();
     };
-    faults.arm(When::next(operation), Fault::Delay(Arc::new(wait)));
+    faults.arm(When::nth(operation, nth), Fault::Delay(Arc::new(wait)));
     release
 }
 
@@ -149,6 +154,32 @@ fn while_a_checkpoint_is_published_that_is_complete_before_the_job_has_ended() {
     let (status, counts) = (monitor.status(), monitor.checkpoint_stats().counts);
     assert_eq!((status.last_checkpoint, status.checkpoints_completed), (Some(CheckpointId(1)), 1));
     assert_eq!((counts.completed, counts.failed, counts.in_progress), (1, 0, 0));
+}
+
+/// The log knows better than whoever has cancelled.
+#[test]
+fn while_it_says_that_the_job_has_finished() {
+    let (faults, records) = (Faults::default(), CollectedRecords::default());
+    let env = environment("finishing", Arc::new(FaultyStorage::new(storage(), faults.clone())));
+    env.enable_checkpointing(NEVER);
+    let (grants, function) = (Grants::new(NUMBERS / 2), Arc::new(()));
+    let held = function.clone();
+    count(&env, NUMBERS, Some(Pace::Granted(grants.clone())), &records, move |_| {
+        let _ = &held;
+        Ok(())
+    });
+    let functions = Arc::strong_count(&function);
+    let handle = env.execute_async().unwrap();
+    wait_until("the job runs", || handle.status().records_read > 0);
+    // The record of the final checkpoint is created before that of the end.
+    let release = hang_nth(&faults, Operation::CreateIfAbsent, 2);
+    grants.add_all();
+    wait_until("the storage hangs", || faults.remaining() == 0);
+    handle.cancel();
+    wait_until("the attempt is being taken down", || Arc::strong_count(&function) == functions);
+    drop(release);
+    assert_eq!(handle.wait().unwrap().outcome, JobOutcome::Finished);
+    assert_counted(&records, NUMBERS);
 }
 
 /// Neither the end of the failed attempt nor the delay of the restart has told.

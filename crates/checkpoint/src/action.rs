@@ -125,12 +125,8 @@ pub enum Action {
         /// What is to go.
         discard: Discard,
     },
-    /// Delete records of the job log that no start can need any more. Not answered.
-    TruncateLog {
-        /// Their numbers.
-        sequences: Vec<u64>,
-    },
-    /// The job is done: its last checkpoint is complete, every subtask has settled it, and the log says so.
+    /// The job is done: its last checkpoint is complete, every subtask has settled it, and the log says so. Also said of an attempt
+    /// that is over, when it hears so late.
     Finished,
     /// The attempt must end.
     Fail(AttemptFailure),

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use highwater_state_api::{ObjectPath, StateHandle};
+use highwater_state_api::ObjectPath;
 
 use crate::Action;
 use crate::backoff::wait_ms;
@@ -26,8 +26,8 @@ pub struct DiscardId(pub u64);
 pub enum Discard {
     /// The folder of a checkpoint, with everything in it.
     Folder(ObjectPath),
-    /// State that came too late to be part of a checkpoint.
-    State(Vec<StateHandle>),
+    /// Objects: state that came too late to be part of a checkpoint, records of the job log that no start needs, renewals of leases.
+    Objects(Vec<ObjectPath>),
 }
 
 #[derive(Debug, Clone)]
@@ -57,6 +57,11 @@ impl Cleaner {
         if self.waiting.len() < WAITING_MAX {
             self.waiting.push_back(Waiting { discard, tries: 0, at_ms: 0 });
         }
+    }
+
+    /// What dead attempts have left. It leaves room for what this one leaves, and the rest to the next one.
+    pub(crate) fn push_left_overs(&mut self, left_overs: Vec<Discard>) {
+        left_overs.into_iter().take(WAITING_MAX / 2).for_each(|discard| self.push(discard));
     }
 
     /// It is gone.

@@ -29,7 +29,8 @@ use crate::settling::Settling;
 use crate::task_progress::TaskProgress;
 use crate::trigger::Trigger;
 use crate::{
-    Acknowledgement, Action, AttemptFailure, CheckpointFailure, CheckpointFailureReason, Decline, Event, Now, paths,
+    Acknowledgement, Action, AttemptFailure, CheckpointFailure, CheckpointFailureReason, Decline, Discard, Event, Now,
+    paths,
 };
 
 /// How many checkpoints may wait for the job log, written but not published. While there are as many, none is triggered.
@@ -95,6 +96,12 @@ impl Coordinator {
     /// Has hooks of the application take part in each checkpoint, before its subtasks do.
     pub fn with_hooks(mut self) -> Self {
         self.has_hooks = true;
+        self
+    }
+
+    /// Deletes what dead attempts have left, beside the checkpoints.
+    pub fn with_left_overs(mut self, left_overs: Vec<Discard>) -> Self {
+        self.cleaner.push_left_overs(left_overs);
         self
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use highwater_state_api::{Attempt, CheckpointId, JobName, StateHandle, SubtaskId};
+use highwater_state_api::{Attempt, CheckpointId, JobName, ObjectPath, SubtaskId};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -178,8 +178,9 @@ impl World {
             self.note_unknown(sequence);
         }
         let actions = self.coordinator.on_event(now(self.now_ms), event);
-        let is_late_answer =
-            |action: &Action| matches!(action, Action::RequestFailed { .. } | Action::NoteComplete { .. });
+        let is_late_answer = |action: &Action| {
+            matches!(action, Action::RequestFailed { .. } | Action::NoteComplete { .. } | Action::Finished)
+        };
         assert!(!self.is_over || actions.iter().all(is_late_answer), "after the end: {actions:?}");
         for action in actions {
             self.check(action);
@@ -302,29 +303,14 @@ impl World {
                 assert!(!self.retained().contains(&checkpoint), "discarded though retained");
                 assert!(self.aborted.contains(&checkpoint) || self.completed.contains(&checkpoint), "still pending");
             }
-            Action::Discard { id, discard: Discard::State(handles) } => {
+            Action::Discard { id, discard: Discard::Objects(paths) } => {
                 self.tasks.push(Task::Discard(id));
-                for path in handles.iter().filter_map(StateHandle::object) {
-                    let (checkpoint, attempt) = paths::checkpoint_of(&job(), path).unwrap();
-                    let is_pending = self.coordinator.pending().any(|pending| pending == checkpoint);
-                    let is_known = self.config.subtasks().into_iter().any(|one| {
-                        acknowledgement(ATTEMPT, checkpoint, one).snapshot.operators[0]
-                            .1
-                            .handles()
-                            .any(|h| h.object() == Some(path))
-                    });
-                    let is_needed = is_known && (is_pending || self.retained().contains(&checkpoint));
-                    assert!(attempt != ATTEMPT || !is_needed, "{path} is needed");
-                    assert!(attempt <= ATTEMPT, "{path} belongs to a successor");
+                for path in &paths {
+                    match paths::sequence_of(&job(), path) {
+                        Some(sequence) => self.delete_record(sequence),
+                        None => self.check_stray(path),
+                    }
                 }
-            }
-            Action::TruncateLog { sequences } => {
-                for sequence in sequences {
-                    let record = self.log.remove(&sequence);
-                    let Some(LogRecord::Completed { checkpoint, .. }) = record else { panic!("{record:?} deleted") };
-                    assert!(self.completed.contains(&checkpoint) && checkpoint < *self.completed.last().unwrap());
-                }
-                assert!(self.retained().len() == self.config.retain, "too much was deleted");
             }
             Action::Finished => {
                 assert!(self.log.values().any(|record| *record == LogRecord::Finished { attempt: ATTEMPT }));
@@ -343,6 +329,28 @@ impl World {
                 failure @ (AttemptFailure::TooManyFailedCheckpoints { .. } | AttemptFailure::LeaseExpired { .. }),
             ) => panic!("{failure}"),
         }
+    }
+
+    /// A record of the log is deleted, perhaps again.
+    fn delete_record(&mut self, sequence: u64) {
+        if let Some(record) = self.log.remove(&sequence) {
+            let LogRecord::Completed { checkpoint, .. } = record else { panic!("{record:?} deleted") };
+            assert!(self.completed.contains(&checkpoint) && checkpoint < *self.completed.last().unwrap());
+            assert!(self.retained().len() == self.config.retain, "too much was deleted");
+        }
+    }
+
+    /// State that came too late is deleted.
+    fn check_stray(&self, path: &ObjectPath) {
+        let (checkpoint, attempt) = paths::checkpoint_of(&job(), path).unwrap();
+        let is_pending = self.coordinator.pending().any(|pending| pending == checkpoint);
+        let is_known = self.config.subtasks().into_iter().any(|one| {
+            let snapshot = acknowledgement(ATTEMPT, checkpoint, one).snapshot;
+            snapshot.operators[0].1.handles().any(|handle| handle.object() == Some(path))
+        });
+        let is_needed = is_known && (is_pending || self.retained().contains(&checkpoint));
+        assert!(attempt != ATTEMPT || !is_needed, "{path} is needed");
+        assert!(attempt <= ATTEMPT, "{path} belongs to a successor");
     }
 
     fn subtasks_of(&self, task: u32) -> Vec<SubtaskId> {

@@ -242,9 +242,6 @@ fn events(words: &[&str], last_append: Option<&LogRecord>) -> Vec<Event> {
 }
 
 pub(crate) fn describe(action: &Action) -> String {
-    let list = |handles: &[StateHandle]| {
-        handles.iter().filter_map(StateHandle::object).map(ObjectPath::as_str).collect::<Vec<_>>().join(" ")
-    };
     match action {
         Action::InitializeLocation { folder, .. } => format!("initialize {folder}"),
         Action::SnapshotEnumerators { checkpoint } => format!("snapshot enumerators for {checkpoint}"),
@@ -283,8 +280,9 @@ pub(crate) fn describe(action: &Action) -> String {
         Action::RequestCompleted { request, checkpoint } => format!("request {} got {checkpoint}", request.0),
         Action::NotifySubsumed { checkpoint } => format!("notify subsumed {checkpoint}"),
         Action::Discard { discard: Discard::Folder(folder), .. } => format!("discard {folder}"),
-        Action::Discard { discard: Discard::State(handles), .. } => format!("discard state {}", list(handles)),
-        Action::TruncateLog { sequences } => format!("truncate log {sequences:?}"),
+        Action::Discard { discard: Discard::Objects(paths), .. } => {
+            format!("discard {}", paths.iter().map(ObjectPath::as_str).collect::<Vec<_>>().join(" "))
+        }
         Action::Finished => "finished".to_owned(),
         Action::Fail(failure) => format!("fail: {failure}"),
     }

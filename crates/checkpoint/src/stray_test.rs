@@ -158,7 +158,7 @@ fn state_outside_the_checkpoints_own_folder_is_never_deleted() {
     let mut coordinator = coordinator();
     assert!(acknowledge(&mut coordinator, stray()).is_empty(), "a checkpoint that is still to come");
     run(&mut coordinator, "@0 running\n request\n decline 1 0/0 async");
-    assert_eq!(acknowledge(&mut coordinator, stray()), ["discard state job/chk-1-5/counter-0"]);
+    assert_eq!(acknowledge(&mut coordinator, stray()), ["discard job/chk-1-5/counter-0"]);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn state_of_a_retained_checkpoint_of_an_earlier_attempt_is_never_deleted() {
     let mut coordinator = Coordinator::new(config(), start);
     let late = |attempt: u64| acknowledgement(Attempt(attempt), CheckpointId(1), subtask(1, 0));
     assert!(acknowledge(&mut coordinator, late(2)).is_empty());
-    assert_eq!(acknowledge(&mut coordinator, late(1)), ["discard state job/chk-1-1/counter-0"]);
+    assert_eq!(acknowledge(&mut coordinator, late(1)), ["discard job/chk-1-1/counter-0"]);
     assert!(acknowledge(&mut coordinator, late(6)).is_empty(), "the attempt that has fenced this one");
 }
 

@@ -14,7 +14,7 @@ use crate::error::chain_of;
 use crate::job::Owner;
 use crate::reminder::{self, watched};
 use crate::restore::Over;
-use crate::start::{self, CANCEL_DEADLINE, Started, StartedAttempt, Starter, Tried};
+use crate::start::{self, Started, StartedAttempt, Starter, Tried};
 use crate::{JobError, TaskError, threads};
 
 /// How long an append to the job log that is under way is waited for, if not the timeout of its checkpoint is over before.
@@ -120,7 +120,10 @@ impl Survivors {
                 attempt.shut_down();
                 let given_up = attempt.shell.hear_until(watched(&job, reminder::REGION, work));
                 match &end {
-                    AttemptEnd::Cancelled => drop(tokio::time::timeout(CANCEL_DEADLINE, given_up).await),
+                    AttemptEnd::Cancelled => tokio::select! {
+                        _ = given_up => {}
+                        () = owner.cancel_overdue() => {}
+                    },
                     _ => tokio::select! {
                         _ = given_up => {}
                         () = owner.cancel() => return Err(AttemptEnd::Cancelled.into()),
@@ -136,7 +139,7 @@ impl Survivors {
                 return Err(AttemptEnd::CoordinatorFailed(failure).into());
             }
             Err(error) => return Err(NotRestarted::Impossible(error)),
-            Ok(Tried::Ended(Started::Finished) | Tried::Held) => {
+            Ok(Tried::Ended(Started::Finished { .. }) | Tried::Held) => {
                 let cause = "another process has finished or claimed the job";
                 return Err(NotRestarted::Impossible(JobError::Log(cause.into())));
             }

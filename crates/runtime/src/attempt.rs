@@ -17,8 +17,8 @@ use crate::prepare::Prepared;
 use crate::regions::Regions;
 use crate::restore::{Claimant, ClaimedJob, JobClaim, Over, begin_attempt};
 use crate::running_subtasks::{RunningSubtasks, STOP_DEADLINE, start_subtasks};
-use crate::shell::{Shell, StorageWork};
-use crate::start::{self, CANCEL_DEADLINE, Claims, Started, StartedAttempt, Starter};
+use crate::shell::{Shell, StorageWork, coordinator};
+use crate::start::{self, Claims, Started, StartedAttempt, Starter};
 use crate::takeover::{Adoption, TaskLayout};
 use crate::threads;
 use crate::{JobError, TaskError, failpoint};
@@ -47,7 +47,11 @@ pub(crate) async fn run_attempt(
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
     let starter = Starter { job: job.clone(), claims: claims.clone(), inputs: sender.clone(), adoption: None };
     let started = match start::start(starter, owner).await {
-        Ok(Started::Finished) => return Ok(AttemptEnd::AlreadyFinished),
+        Ok(Started::Finished { by_own: true }) => {
+            tracing::info!(target: "highwater::job", job = %job.name, "finished");
+            return Ok(AttemptEnd::Finished);
+        }
+        Ok(Started::Finished { by_own: false }) => return Ok(AttemptEnd::AlreadyFinished),
         Ok(Started::Cancelled) => return Ok(AttemptEnd::Cancelled),
         Ok(Started::Prepared(started)) => *started,
         Err(JobError::Coordinator(failure)) => return Ok(AttemptEnd::CoordinatorFailed(failure)),
@@ -111,8 +115,10 @@ impl RunningAttempt {
         job.board.lock().running = board;
         let tasks = job.graph.task_plans(&claimed.max_parallelism, &finished);
         let storage_work = StorageWork { pool: pool.clone(), fence: fence.clone() };
-        let ClaimedJob { start, max_parallelism, .. } = *claimed;
-        let shell = Shell::new(job, start, tasks, subtasks.lanes.clone(), enumerators, storage_work, inputs);
+        let ClaimedJob { start, max_parallelism, left_overs, .. } = *claimed;
+        let (attempt, lanes) = (start.attempt, subtasks.lanes.clone());
+        let coordinator = coordinator(job, start, tasks, left_overs);
+        let shell = Shell::new(job, attempt, coordinator, lanes, enumerators, storage_work, inputs);
         let (job, claims) = (job.clone(), claims.clone());
         let layout = TaskLayout { finished, max_parallelism };
         Ok(Self { job, claims, shell, subtasks, pool, fence, layout })
@@ -171,7 +177,7 @@ impl RunningAttempt {
         failpoint::hit(failpoint::DURING_RECOVERY);
         let left_out = &finished | &Regions::of(&self.job.graph).tasks_without(region);
         let (restarted, board) = start_subtasks(&self.job, &claimed, &left_out, contexts, &self.pool)?;
-        let ClaimedJob { start, max_parallelism, .. } = *claimed;
+        let ClaimedJob { start, max_parallelism, left_overs, .. } = *claimed;
         self.layout.restart(&self.job.graph, region, &TaskLayout { finished, max_parallelism });
         self.subtasks.take_in(start.attempt, region, restarted);
         {
@@ -181,7 +187,9 @@ impl RunningAttempt {
             status.running.sort_by_key(|running| (running.task, running.subtask));
         }
         let tasks = self.job.graph.task_plans(&self.layout.max_parallelism, &self.layout.finished);
-        self.shell.adopt(start, tasks, self.subtasks.lanes.clone(), region, enumerators);
+        let attempt = start.attempt;
+        let coordinator = coordinator(&self.job, start, tasks, left_overs);
+        self.shell.adopt(attempt, coordinator, self.subtasks.lanes.clone(), region, enumerators);
         Ok(())
     }
 
@@ -213,15 +221,17 @@ impl RunningAttempt {
         let fence = self.fence.clone();
         let is_failure = matches!(end, AttemptEnd::TaskFailed(..) | AttemptEnd::CoordinatorFailed(_));
         let is_finished = matches!(end, AttemptEnd::Finished);
-        let ended = self.take_down(is_failure, is_finished, owner).await.map(|()| end);
+        let ended = self.take_down(is_failure, is_finished, owner).await;
+        // The log knows better than whatever came between.
+        let ended = ended.map(|has_finished| if has_finished { AttemptEnd::Finished } else { end });
         let ended = if is_failure || ended.is_err() { unless_fenced(fence.clone(), ended, owner).await } else { ended };
         // Whatever could not be stopped is of no attempt that is still to come.
         fence.expect_nobody();
         ended
     }
 
-    /// Stops what runs, and waits for the storage.
-    async fn take_down(mut self, is_failure: bool, is_finished: bool, owner: &mut Owner) -> Result<(), JobError> {
+    /// Stops what runs, and waits for the storage. Whether the job has finished after all.
+    async fn take_down(mut self, is_failure: bool, mut is_finished: bool, owner: &mut Owner) -> Result<bool, JobError> {
         let job = self.job.clone();
         // What was not written yet is needed by nobody any more.
         self.pool.over.end();
@@ -236,32 +246,29 @@ impl RunningAttempt {
         // storage hangs, the claim of the next one makes it harmless.
         let is_idle = in_time(self.shell.storage_idle(), owner).await.is_some();
         self.claims.set_undecided(self.shell.undecided());
+        is_finished |= self.shell.has_finished();
         // Nobody waits for answers any more, so that whatever still has one to give can be done.
         drop(self.shell);
         if !is_idle {
             tracing::warn!(target: "highwater::job", job = %job.name, "the storage has not answered before the attempt ended");
-            return Ok(());
+            return Ok(is_finished);
         }
         if is_finished {
             // Another start would delete the checkpoints, which nobody needs any more, and what answers that were on their way
             // when the job finished have left of others; and there will be none.
             tidy_up(&job, self.claims.nonce(), owner).await;
         }
-        Ok(())
+        Ok(is_finished)
     }
 }
 
 /// Waits for the storage at the end of an attempt, for an owner who cancels not as long as otherwise. `None` when it has not
 /// answered by then: it is not waited for any more.
 async fn in_time<T>(answer: impl Future<Output = T>, owner: &mut Owner) -> Option<T> {
-    let cancelled = async {
-        owner.cancel().await;
-        tokio::time::sleep(CANCEL_DEADLINE).await;
-    };
     tokio::select! {
         biased;
         answered = answer => Some(answered),
-        () = cancelled => None,
+        () = owner.cancel_overdue() => None,
         () = tokio::time::sleep(STOP_DEADLINE) => None,
     }
 }
@@ -299,7 +306,7 @@ mod tests {
      {
         for (cancelled_after, waited) in [(Some(0), 2), (Some(10), 12), (Some(29), 30), (None, 30)] {
             let (cancel, cancelled) = watch::channel(false);
-            let mut owner = Owner { cancelled, asks: mpsc::channel(1).1 };
+            let mut owner = Owner::new(cancelled, mpsc::channel(1).1);
             let begun = Instant::now();
             let end = in_time(pending::<()>(), &mut owner);
             let cancels = async {
@@ -319,7 +326,14 @@ mod tests {
             assert_eq!(begun.elapsed().as_secs(), waited, "{cancelled_after:?}");
         }
         let (_cancel, cancelled) = watch::channel(true);
-        let mut owner = Owner { cancelled, asks: mpsc::channel(1).1 };
+        let mut owner = Owner::new(cancelled, mpsc::channel(1).1);
+        let begun = Instant::now();
+        for _ in 0..3 {
+            assert_eq!(in_time(pending::<()>(), &mut owner).await, None);
+        }
+        assert_eq!(begun.elapsed().as_secs(), 2, "all waits together");
+        let (_cancel, cancelled) = watch::channel(true);
+        let mut owner = Owner::new(cancelled, mpsc::channel(1).1);
         assert_eq!(in_time(async { 7 }, &mut owner).await, Some(7), "an answer counts, whoever has cancelled");
     }
 }

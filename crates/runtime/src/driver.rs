@@ -121,7 +121,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
     let (send_result, result) = oneshot::channel();
     let (cancelled, receive_cancelled) = watch::channel(false);
     let (coordinator, asks) = CheckpointCoordinator::new(job.checkpoints.interval.is_some(), job.config.is_batch());
-    let mut owner = Owner { cancelled: receive_cancelled, asks };
+    let mut owner = Owner::new(receive_cancelled, asks);
     // The runtime lives on a thread of its own, so that a job can be started from asynchronous code too.
     threads::spawn(format!("{}-coordinator", job.name), move || {
         // Whatever panics here, the owner of the job hears of it and no subtask is left running.
@@ -207,6 +207,8 @@ async fn run_attempts(job: &Arc<Job>, owner: &mut Owner, claims: &Arc<Claims>) -
             Ok(AttemptEnd::TaskFailed(task, source)) => (Failure::Task { task, source }, None),
             Ok(AttemptEnd::RegionFailed(task, source, survivors)) => (Failure::Task { task, source }, Some(survivors)),
             Ok(AttemptEnd::CoordinatorFailed(failure)) => (Failure::Coordinator(failure), None),
+            // A start that is cancelled may end as one whose storage is not asked again.
+            Err(_) if owner.is_cancelled() => return Err(claims.cancelled()),
             Err(error) => (Failure::Start(error), None),
         };
         let decided = recovery.on_failure(&job.name, job.clock.now(), &job.board, failure);

@@ -5,16 +5,21 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use highwater_checkpoint::{CheckpointStatsCounts, CheckpointStatsSnapshot, CheckpointStatsTracker, Now, PoisonRecord};
 use highwater_state_api::{Attempt, CheckpointId, OperatorUid};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Sleep, sleep};
 
 use crate::JobError;
 use crate::checkpoint_coordinator::{Ask, CheckpointCoordinator, PendingCheckpoint};
 use crate::fall_back::DamagedCheckpoint;
 use crate::master::SharedStats;
 use crate::metrics::SubtaskMetrics;
+
+/// How long a cancelled job waits for its storage.
+const CANCEL_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A job that was started. Waited for with [`JobHandle::wait`], or awaited. Dropping it lets the job run on.
 #[derive(Debug)]
@@ -31,20 +36,44 @@ pub(crate) struct Owner {
     pub(crate) cancelled: watch::Receiver<bool>,
     /// What is asked of its coordinator.
     pub(crate) asks: mpsc::Receiver<Ask>,
+    /// Ends some time after it was first seen that the job is cancelled.
+    grace: Option<Pin<Box<Sleep>>>,
 }
 
 impl Owner {
+    /// Of a job that is not cancelled yet.
+    pub(crate) fn new(cancelled: watch::Receiver<bool>, asks: mpsc::Receiver<Ask>) -> Self {
+        Self { cancelled, asks, grace: None }
+    }
+
+    /// Whether the job is cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        *self.cancelled.borrow()
+    }
+
+    /// Waits until the job has been cancelled for [`CANCEL_DEADLINE`], however much of that was spent on other waits.
+    pub(crate) async fn cancel_overdue(&mut self) {
+        self.cancel().await;
+        if let Some(grace) = self.grace.as_mut().filter(|grace| !grace.is_elapsed()) {
+            grace.await;
+        }
+    }
+
     /// Waits until the job is cancelled.
     pub(crate) async fn cancel(&mut self) {
         until_cancelled(&mut self.cancelled).await;
+        begin(&mut self.grace);
     }
 
     /// Waits for what is asked next; `None` when the job is cancelled.
     pub(crate) async fn next(&mut self) -> Option<Ask> {
-        let Self { cancelled, asks } = self;
+        let Self { cancelled, asks, grace } = self;
         tokio::select! {
             biased;
-            () = until_cancelled(cancelled) => None,
+            () = until_cancelled(cancelled) => {
+                begin(grace);
+                None
+            }
             ask = async {
                 match asks.recv().await {
                     Some(ask) => ask,
@@ -54,6 +83,10 @@ impl Owner {
             } => Some(ask),
         }
     }
+}
+
+fn begin(grace: &mut Option<Pin<Box<Sleep>>>) {
+    grace.get_or_insert_with(|| Box::pin(sleep(CANCEL_DEADLINE)));
 }
 
 pub(crate) async fn until_cancelled(cancelled: &mut watch::Receiver<bool>) {
@@ -244,6 +277,33 @@ impl StatusBoard {
     }
 
     /// The job has ended in this process.
+    /// A claim tells what an attempt goes on from, and with that what became of what the one before had left pending. `damaged` are
+    /// newer checkpoints, which it has passed over.
+    pub(crate) fn claimed(
+        &self,
+        now: Now,
+        attempt: Attempt,
+        restored: Option<CheckpointId>,
+        damaged: &[DamagedCheckpoint],
+    ) {
+        let counts = {
+            let mut stats = locked(&self.checkpoint_stats);
+            stats.claimed(now, restored);
+            stats.snapshot().counts
+        };
+        let mut board = self.lock();
+        board.count_checkpoints(counts);
+        let status = &mut board.status;
+        (status.attempt, status.restored_from) = (Some(attempt), restored);
+        // What is newer was dropped.
+        status.last_checkpoint = status.last_checkpoint.min(restored);
+        for one in damaged {
+            if status.damaged_checkpoints.iter().all(|known| known.checkpoint != one.checkpoint) {
+                status.damaged_checkpoints.push(one.clone());
+            }
+        }
+    }
+
     pub(crate) fn end_job(&self, now: Now) {
         let counts = {
             let mut stats = locked(&self.checkpoint_stats);
@@ -316,5 +376,25 @@ impl Board {
             }
         }
         self.status.restarts += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fall_back::Damage;
+
+    /// Contract: M246.
+    #[test]
+    fn after_a_fall_back_nothing_names_what_was_dropped_but_the_list_of_the_damaged() {
+        let board = StatusBoard::new(10);
+        board.lock().completed(CheckpointId(3));
+        let damaged = DamagedCheckpoint::new(CheckpointId(3), &Damage::new("cut off"));
+        board.claimed(Now::default(), Attempt(5), Some(CheckpointId(2)), std::slice::from_ref(&damaged));
+        board.claimed(Now::default(), Attempt(6), Some(CheckpointId(2)), &[]);
+        let status = board.status();
+        assert_eq!((status.last_checkpoint, status.restored_from), (Some(CheckpointId(2)), Some(CheckpointId(2))));
+        assert_eq!(board.lock().newest_checkpoint(), Some(CheckpointId(2)));
+        assert_eq!(status.damaged_checkpoints, [damaged]);
     }
 }

@@ -102,7 +102,10 @@ pub(crate) fn say_cancelled(
     undecided: Option<CheckpointId>,
 ) {
     let fate = match status.attempt {
-        None => "cancelled before it had begun: what there is of it stays as it is",
+        None => {
+            "cancelled before it had begun: what there is of it stays as it is. If its claim is in the job log all the same, \
+             whoever ran the job is fenced"
+        }
         Some(_) if policy.keeps(JobEnd::Cancelled) => {
             "cancelled: its checkpoints stay, and the next start goes on from the newest complete one"
         }

@@ -10,7 +10,6 @@ use highwater_state_backend_memory::MemoryCheckpointStorage;
 use pollster::block_on;
 
 use super::*;
-use crate::fence::Fence;
 use crate::log_test::log_of;
 use crate::restore::{Begun, Claimant, ClaimedJob, JobClaim, Over, RestoreOptions, begin_attempt, remove_left_overs};
 
@@ -30,7 +29,7 @@ fn start(storage: &dyn CheckpointStorage, nonce: u64) -> ClaimedJob {
         panic!("the job is free and not finished");
     };
     let left_overs = std::mem::take(&mut claimed.left_overs);
-    block_on(remove_left_overs(storage, &job, &Fence::default(), left_overs)).unwrap();
+    block_on(remove_left_overs(storage, &job, &left_overs));
     *claimed
 }
 

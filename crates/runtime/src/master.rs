@@ -247,8 +247,7 @@ impl Master {
             | Action::WriteMetadata { .. }
             | Action::AppendLog { .. }
             | Action::ReadLog { .. }
-            | Action::Discard { .. }
-            | Action::TruncateLog { .. }) => orders.push(Order::Store(work)),
+            | Action::Discard { .. }) => orders.push(Order::Store(work)),
         }
     }
 

@@ -9,6 +9,7 @@ use highwater_state_api::{
     CheckpointId, CheckpointStorage, JobName, OperatorUid, RowSettings, StateBackend, SubtaskId,
 };
 use highwater_stream_api::SinkStart;
+use tokio::task::yield_now;
 
 use crate::JobError;
 use crate::fall_back::{fall_back, restore_failed, say_dropped};
@@ -18,7 +19,7 @@ use crate::graph::{JobGraph, OperatorNode, TaskNode};
 use crate::master::{Enumerators, caught};
 use crate::operator::{OperatorContext, RestoredOperator};
 use crate::read_share::{RestoredSplits, ShareReader};
-use crate::restore::{Accepts, ClaimedJob, Restored, remove_left_overs};
+use crate::restore::{Accepts, ClaimedJob, Restored};
 use crate::takeover::Adoption;
 
 /// What the subtasks are opened with.
@@ -60,12 +61,10 @@ pub struct Prepared {
 
 /// Prepares the attempt that has claimed the job. An error means that nothing runs yet of what it starts.
 ///
-/// What dead attempts have left is deleted first. All state is read before anything outside the job is touched. When it turns
+/// All state is read before anything outside the job is touched. When it turns
 /// out to be damaged, and the job may fall back, `claimed` goes on from an older checkpoint.
 pub async fn prepare(preparation: &Preparation<'_>, claimed: &mut ClaimedJob) -> Result<Prepared, JobError> {
     let Preparation { job, storage, fence, adoption, accepts, note, .. } = *preparation;
-    let left_overs = std::mem::take(&mut claimed.left_overs);
-    remove_left_overs(storage, job, fence, left_overs).await?;
     adoption.map_or(Ok(()), |adoption| adoption.check_newest(claimed))?;
     note(claimed);
     let nobody = BTreeSet::new();
@@ -77,12 +76,14 @@ pub async fn prepare(preparation: &Preparation<'_>, claimed: &mut ClaimedJob) ->
         }
     };
     say_dropped(storage, job, fence, claimed).await?;
-    fence.check().await?;
-    start_sinks(preparation, &left_out, &claimed.start, claimed.restored.as_ref())?;
-    let enumerators = create_enumerators(preparation, &left_out, splits)?;
     if !claimed.damaged.is_empty() {
         note(claimed);
     }
+    fence.check().await?;
+    // Whoever has cancelled the start while the storage was waited for is heard before anything outside the job is touched.
+    yield_now().await;
+    start_sinks(preparation, &left_out, &claimed.start, claimed.restored.as_ref())?;
+    let enumerators = create_enumerators(preparation, &left_out, splits)?;
     fence.check().await?;
     Ok(Prepared { finished, enumerators, contexts })
 }

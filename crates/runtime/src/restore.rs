@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use highwater_checkpoint::{
-    Assignment, AttemptStart, CheckpointMetadata, CompletedCheckpoint, FormatError, HookState, LogRecord, LogView,
-    OperatorTarget, claim_record, decode_log_record, decode_metadata_with_hooks, encode_log_record,
-    orphaned_checkpoints, paths, redistribute, successors, unclaimed_operators,
+    Assignment, AttemptStart, CHECKPOINT_ID_MAX, CheckpointMetadata, CompletedCheckpoint, Discard, FormatError,
+    HookState, LogRecord, LogView, OperatorTarget, claim_record, decode_log_record, decode_metadata_with_hooks,
+    encode_log_record, orphaned_checkpoints, paths, redistribute, successors, unclaimed_operators,
 };
 use highwater_state_api::{
     CheckpointId, CheckpointStorage, JobName, MaxParallelism, ObjectPath, OperatorUid, StateHandle, StorageError,
@@ -18,7 +18,7 @@ use highwater_state_api::{
 
 use crate::JobError;
 use crate::fall_back::{Damage, DamagedCheckpoint, restore_failed};
-use crate::fence::{Fence, FenceError};
+use crate::storage_work::delete;
 
 /// How often a claim, or another record of a start or an end, is tried while others append to the log.
 pub(crate) const CLAIM_TRIES_MAX: u32 = 20;
@@ -26,13 +26,13 @@ pub(crate) const CLAIM_TRIES_MAX: u32 = 20;
 /// one.
 const CLEAN_UP_FAILURES_MAX: u32 = 3;
 
-/// A folder of a checkpoint with a higher id than this was not left by any run: ids would come to an end behind it.
-const CHECKPOINT_ID_MAX: CheckpointId = CheckpointId(u64::MAX / 2);
-
 /// How an attempt begins.
 pub enum Begun {
     /// The job is finished: there is nothing to do.
-    Finished,
+    Finished {
+        /// Whether the attempt that says so was the claimant's.
+        by_own: bool,
+    },
     /// The job is another process's, and was to be claimed only if it is not.
     Held {
         /// Number of the record that says so: a claim, or the next number if that has been taken meanwhile.
@@ -75,14 +75,6 @@ impl Claimant {
     }
 }
 
-/// What dead attempts left and nobody can need any more.
-#[derive(Debug, Default)]
-pub struct LeftOvers {
-    folders: Vec<ObjectPath>,
-    /// Records of the log, and renewals of leases.
-    objects: Vec<ObjectPath>,
-}
-
 /// A job that is claimed, with what it goes on from.
 pub struct ClaimedJob {
     /// What the attempt takes over.
@@ -95,8 +87,8 @@ pub struct ClaimedJob {
     pub max_parallelism: BTreeMap<OperatorUid, MaxParallelism>,
     /// Newer checkpoints that are damaged, newest first.
     pub damaged: Vec<DamagedCheckpoint>,
-    /// To be given to [`remove_left_overs`].
-    pub left_overs: LeftOvers,
+    /// What dead attempts left and nobody can need any more.
+    pub left_overs: Vec<Discard>,
     /// What the operators want of a checkpoint.
     pub(crate) targets: Vec<OperatorTarget>,
     /// What the job wants of the checkpoints that it finds.
@@ -162,6 +154,10 @@ pub async fn begin_attempt(storage: &dyn CheckpointStorage, claim: JobClaim<'_>)
             ));
         }
         if log.is_empty() && highest.is_some() {
+            // Whoever has claimed the job meanwhile makes folders after its record.
+            if !storage.list(&paths::log_folder(job)).await?.is_empty() {
+                continue;
+            }
             let folder = paths::job_folder(job);
             return Err(JobError::Log(
                 format!(
@@ -172,19 +168,25 @@ pub async fn begin_attempt(storage: &dyn CheckpointStorage, claim: JobClaim<'_>)
             ));
         }
         let (first_checkpoint, record) = claim_record(&view, highest.max(triggered), claimant.nonce);
+        if first_checkpoint > CHECKPOINT_ID_MAX {
+            return Err(JobError::Log(
+                format!("there is no id left behind that of checkpoint {CHECKPOINT_ID_MAX}").into(),
+            ));
+        }
         // What the attempt takes over, if its claim is the next record.
         let start = view.start(first_checkpoint);
         let is_old = |path: &ObjectPath| paths::renewing_attempt(job, path).is_some_and(|by| by < start.attempt);
         let records = view.obsolete_records().iter().map(|sequence| paths::log_record(job, *sequence));
-        let left_overs = LeftOvers {
-            folders: orphaned_checkpoints(job, &folders, &start),
-            objects: records.chain(renewals.into_iter().filter(is_old)).collect(),
-        };
+        let objects: Vec<ObjectPath> = records.chain(renewals.into_iter().filter(is_old)).collect();
+        let mut left_overs: Vec<Discard> =
+            orphaned_checkpoints(job, &folders, &start).into_iter().map(Discard::Folder).collect();
+        left_overs.extend((!objects.is_empty()).then_some(Discard::Objects(objects)));
         if view.is_finished() {
             // What the last attempt failed to delete is still deleted: there will be no other that could. Nobody can claim the
             // job any more, so that there is nobody who could fence this.
-            let _ = remove_left_overs(storage, job, &Fence::default(), left_overs).await;
-            return Ok(Begun::Finished);
+            remove_left_overs(storage, job, &left_overs).await;
+            let by_own = view.claim().is_some_and(|claim| claim.nonce == claimant.nonce);
+            return Ok(Begun::Finished { by_own });
         }
         if let Some(sequence) = claimant.is_kept_out_by(&view) {
             return Ok(Begun::Held { sequence });
@@ -307,42 +309,18 @@ pub(crate) fn max_parallelism(
     targets.iter().map(of_target).collect()
 }
 
-/// Deletes what dead attempts left and nobody can need any more. What cannot be deleted now is found again at the next
-/// start. An error means that another process has the job, or may have it.
-pub async fn remove_left_overs(
-    storage: &dyn CheckpointStorage,
-    job: &JobName,
-    fence: &Fence,
-    left_overs: LeftOvers,
-) -> Result<(), FenceError> {
-    let LeftOvers { folders, objects } = left_overs;
+/// Deletes what the attempts of a finished job have left. What cannot be deleted now is found again at the next start.
+pub(crate) async fn remove_left_overs(storage: &dyn CheckpointStorage, job: &JobName, left_overs: &[Discard]) {
     let mut failures = 0;
-    let mut failed = |path: &ObjectPath, error: StorageError| {
-        tracing::warn!(target: "highwater::job", %job, %path, %error, "what a dead attempt left could not be deleted");
-        failures += 1;
-        failures == CLEAN_UP_FAILURES_MAX
-    };
-    for folder in folders {
-        tracing::debug!(target: "highwater::effect", %job, %folder, "about to remove");
-        fence.check().await?;
-        if let Err(error) = storage.delete_folder(&folder).await
-            && failed(&folder, error)
-        {
-            return Ok(());
+    for discard in left_overs {
+        if let Err(error) = delete(storage, discard).await {
+            tracing::warn!(target: "highwater::job", %job, ?discard, %error, "what a dead attempt left could not be deleted");
+            failures += 1;
         }
-        tracing::debug!(target: "highwater::effect", %job, %folder, "removed");
-    }
-    for path in objects {
-        tracing::debug!(target: "highwater::effect", %job, %path, "about to remove");
-        fence.check().await?;
-        if let Err(error) = storage.delete(&path).await
-            && failed(&path, error)
-        {
-            return Ok(());
+        if failures == CLEAN_UP_FAILURES_MAX {
+            return;
         }
-        tracing::debug!(target: "highwater::effect", %job, %path, "removed");
     }
-    Ok(())
 }
 
 /// The records of the log; `None` when one went away between the listing and the reading, which a running attempt does

@@ -6,7 +6,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_checkpoint::{Action, AttemptStart, Coordinator, CoordinatorConfig, Decline, Event, RequestId, TaskPlan};
+use highwater_checkpoint::{
+    Action, AttemptStart, Coordinator, CoordinatorConfig, Decline, Discard, Event, RequestId, TaskPlan,
+};
 use highwater_state_api::{Attempt, CheckpointId, CheckpointStorage, KEY_HASH_ID, SubtaskId};
 use tokio::sync::mpsc;
 
@@ -55,15 +57,14 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) fn new(
         job: &Arc<Job>,
-        start: AttemptStart,
-        tasks: Vec<TaskPlan>,
+        attempt: Attempt,
+        coordinator: Coordinator,
         lanes: ControlLanes,
         enumerators: Enumerators,
         storage_work: StorageWork,
         inputs: mpsc::Receiver<Input>,
     ) -> Self {
-        let attempt = start.attempt;
-        let master = Master::new(coordinator(job, start, tasks), lanes.subtasks(), enumerators);
+        let master = Master::new(coordinator, lanes.subtasks(), enumerators);
         Self {
             job: job.clone(),
             master: equipped(job, master),
@@ -85,15 +86,14 @@ impl Shell {
     /// that attempt, `region` the tasks that were restarted, `enumerators` theirs.
     pub(crate) fn adopt(
         &mut self,
-        start: AttemptStart,
-        tasks: Vec<TaskPlan>,
+        attempt: Attempt,
+        coordinator: Coordinator,
         lanes: ControlLanes,
         region: &BTreeSet<u32>,
         enumerators: Enumerators,
     ) {
-        self.attempt = start.attempt;
-        let survivors = (0..tasks.len() as u32).filter(|task| !region.contains(task)).collect();
-        let coordinator = coordinator(&self.job, start, tasks);
+        self.attempt = attempt;
+        let survivors = Regions::of(&self.job.graph).tasks_without(region);
         let restarted = lanes.subtasks().filter(|subtask| region.contains(&subtask.task));
         let orders = self.master.take_over(self.attempt, coordinator, &survivors, restarted, enumerators);
         (self.expected, self.running, self.failed_region) = (self.master.subtasks(), 0, None);
@@ -200,6 +200,11 @@ impl Shell {
     /// The checkpoint whose record is being appended to the job log, which has not told.
     pub(crate) fn undecided(&self) -> Option<CheckpointId> {
         self.master.coordinator().undecided()
+    }
+
+    /// Once the attempt is over: whether the job log has said meanwhile that the job has finished.
+    pub(crate) fn has_finished(&self) -> bool {
+        matches!(self.end, Some(AttemptEnd::Finished))
     }
 
     /// The newest complete checkpoint.
@@ -394,7 +399,13 @@ impl Shell {
     }
 }
 
-fn coordinator(job: &Job, start: AttemptStart, tasks: Vec<TaskPlan>) -> Coordinator {
+/// The coordinator of an attempt that begins now. `left_overs` are what dead attempts have left.
+pub(crate) fn coordinator(
+    job: &Job,
+    start: AttemptStart,
+    tasks: Vec<TaskPlan>,
+    left_overs: Vec<Discard>,
+) -> Coordinator {
     let config = coordinator_config(job, tasks);
     let restored = job.board.lock().status.restored_from;
     let counts = {
@@ -404,7 +415,7 @@ fn coordinator(job: &Job, start: AttemptStart, tasks: Vec<TaskPlan>) -> Coordina
         stats.snapshot().counts
     };
     job.board.lock().count_checkpoints(counts);
-    let mut coordinator = Coordinator::new(config, start);
+    let mut coordinator = Coordinator::new(config, start).with_left_overs(left_overs);
     if let Some(interval) = job.checkpoints.interval_during_backlog {
         coordinator = coordinator.with_backlog_interval(millis(interval));
     }

@@ -1,4 +1,8 @@
 //! The start of an attempt beside the coordinator's thread: a storage that hangs does not keep the owner from cancelling.
+//!
+//! A start that is cancelled ends at its next call of the storage, or before it touches anything outside the job. If the storage
+//! does not return from the call before, nobody waits for it any longer: all that it can still do is to claim the job, which
+//! harms nobody.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +12,7 @@ use highwater_checkpoint::{AttemptFailure, HookState, Now};
 use highwater_state_api::{CheckpointId, RowSettings};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, yield_now};
 
 use crate::driver::{Input, Job};
 use crate::fence::{Fence, FenceSetup};
@@ -22,10 +26,6 @@ use crate::retrying_storage::RetryingStorage;
 use crate::standby::{self, SharedWatch, StandbyWatch, Waited};
 use crate::takeover::Adoption;
 use crate::{JobError, batch_restore, random, reminder, threads};
-
-/// How long a cancelled start is waited for. It ends at its next call of the storage; if the storage does not return from
-/// the one before, nobody waits for it any longer: all that it can still do is to claim the job, which harms nobody.
-pub(crate) const CANCEL_DEADLINE: Duration = Duration::from_secs(2);
 
 /// The claims of this process.
 pub(crate) struct Claims {
@@ -86,7 +86,10 @@ impl Claims {
 /// How the start of an attempt came out.
 pub(crate) enum Started {
     /// The job has finished before.
-    Finished,
+    Finished {
+        /// In an attempt of this process, which has not heard of it.
+        by_own: bool,
+    },
     /// Its owner has cancelled it.
     Cancelled,
     /// The subtasks can be built and opened.
@@ -146,10 +149,11 @@ async fn start_over(starter: &Starter, over: Over, owner: &mut Owner) -> Result<
     let joined = tokio::select! {
         biased;
         joined = watched(&starter.job.name, reminder::START, &mut work) => joined,
-        () = owner.cancel() => match tokio::time::timeout(CANCEL_DEADLINE, work).await {
+        () = owner.cancel() => tokio::select! {
+            biased;
             // What was prepared meanwhile is dropped.
-            Ok(joined) => joined.map(|tried| tried.map(|_| Tried::Ended(Started::Cancelled))),
-            Err(_) => {
+            joined = work => joined.map(|tried| tried.map(|_| Tried::Ended(Started::Cancelled))),
+            () = owner.cancel_overdue() => {
                 tracing::warn!(target: "highwater::job", job = %starter.job.name, "the storage has not answered before the start was cancelled");
                 return Ok(Tried::Ended(Started::Cancelled));
             }
@@ -193,7 +197,7 @@ impl Starter {
             None => begin_attempt(&storage, claim).await?,
         };
         let claimed = match begun {
-            Begun::Finished => return Ok(Tried::Ended(Started::Finished)),
+            Begun::Finished { by_own } => return Ok(Tried::Ended(Started::Finished { by_own })),
             Begun::Held { sequence } if over == Over::Own => {
                 return Err(JobError::Coordinator(AttemptFailure::Fenced { sequence }));
             }
@@ -242,6 +246,8 @@ impl Starter {
         let prepared = prepare(&preparation, &mut claimed).await?;
         // Hooks belong to the whole job, and that goes on.
         if self.adoption.is_none() {
+            // As before the sinks: what user code has taken its time for may not be wanted any more.
+            yield_now().await;
             restore_hooks(job, &claimed)?;
         }
         Ok(StartedAttempt { claimed, prepared, fence: fence.clone() })
@@ -298,9 +304,7 @@ fn restore_hooks(job: &Job, claimed: &ClaimedJob) -> Result<(), JobError> {
 fn note_claimed(job: &Job, claimed: &ClaimedJob) {
     let (attempt, restored_from) =
         (claimed.start.attempt, claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint));
-    let status = &mut job.board.lock().status;
-    (status.attempt, status.restored_from) = (Some(attempt), restored_from);
-    status.damaged_checkpoints.clone_from(&claimed.damaged);
+    job.board.claimed(job.clock.now(), attempt, restored_from, &claimed.damaged);
     match restored_from {
         Some(checkpoint) => {
             tracing::info!(target: "highwater::job", job = %job.name, %attempt, %checkpoint, "restoring")

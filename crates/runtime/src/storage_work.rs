@@ -65,7 +65,7 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, fence: &F
                 Err(error) => failed(chain_of(&error)),
             })
         }
-        Action::Discard { id, discard } => Some(match delete(storage, job, fence, &discard).await {
+        Action::Discard { id, discard } => Some(match delete_if_allowed(storage, job, fence, &discard).await {
             Ok(()) => Event::Discarded { id },
             Err(NotDeleted::Fence(FenceError::Fenced { sequence })) => Event::Fenced { sequence },
             Err(error) => {
@@ -74,20 +74,6 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, fence: &F
                 Event::DiscardFailed { id }
             }
         }),
-        Action::TruncateLog { sequences } => {
-            tracing::debug!(target: "highwater::effect", %job, ?sequences, "about to truncate");
-            match fence.check().await {
-                Ok(()) => {
-                    for path in sequences.iter().map(|sequence| paths::log_record(job, *sequence)) {
-                        log_failure(job, "truncate", &path, storage.delete(&path).await);
-                    }
-                    tracing::debug!(target: "highwater::effect", %job, ?sequences, "truncated");
-                    None
-                }
-                Err(FenceError::Fenced { sequence }) => Some(Event::Fenced { sequence }),
-                Err(FenceError::Unknown { .. }) => None,
-            }
-        }
         other => unreachable!("{other:?} is not storage work"),
     }
 }
@@ -101,8 +87,7 @@ enum NotDeleted {
     Storage(#[from] StorageError),
 }
 
-/// Deletes what is there of it. What is not there was deleted before.
-async fn delete(
+async fn delete_if_allowed(
     storage: &dyn CheckpointStorage,
     job: &JobName,
     fence: &Fence,
@@ -110,16 +95,22 @@ async fn delete(
 ) -> Result<(), NotDeleted> {
     tracing::debug!(target: "highwater::effect", %job, ?discard, "about to delete");
     fence.check().await?;
-    match discard {
-        Discard::Folder(folder) => storage.delete_folder(folder).await?,
-        Discard::State(handles) => {
-            for path in handles.iter().filter_map(StateHandle::object) {
-                storage.delete(path).await?;
-            }
-        }
-    }
+    delete(storage, discard).await?;
     tracing::debug!(target: "highwater::effect", %job, ?discard, "deleted");
     Ok(())
+}
+
+/// Deletes what is there of it. What is not there was deleted before.
+pub(crate) async fn delete(storage: &dyn CheckpointStorage, discard: &Discard) -> Result<(), StorageError> {
+    match discard {
+        Discard::Folder(folder) => storage.delete_folder(folder).await,
+        Discard::Objects(paths) => {
+            for path in paths {
+                storage.delete(path).await?;
+            }
+            Ok(())
+        }
+    }
 }
 
 /// Makes the event that answers an action whose work came to an unexpected end, if the action has an answer.
@@ -176,13 +167,6 @@ fn warned(job: &JobName, event: Event) -> Event {
         _ => {}
     }
     event
-}
-
-/// Left-overs are found again at the next start of the job.
-fn log_failure(job: &JobName, operation: &'static str, path: &ObjectPath, result: Result<(), StorageError>) {
-    if let Err(error) = result {
-        tracing::warn!(target: "highwater::checkpoint", %job, operation, %path, error = chain_of(&error), "a clean-up failed");
-    }
 }
 
 #[cfg(test)]

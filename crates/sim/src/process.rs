@@ -152,7 +152,8 @@ impl Process {
         let config = coordinator_config(&scenario.protocol, job, &graph, &layout, planted);
         let stats = Arc::new(Mutex::new(CheckpointStatsTracker::new(FAILURES_MAX)));
         begin_stats(&stats, attempt, &config);
-        let master = Master::new(Coordinator::new(config, claimed.start), slots.keys().copied(), enumerators);
+        let coordinator = Coordinator::new(config, claimed.start).with_left_overs(claimed.left_overs);
+        let master = Master::new(coordinator, slots.keys().copied(), enumerators);
         let master = master.with_stats(stats.clone()).with_regions(regions_of(&graph, planted));
         let failures = Failures::new(scenario.protocol.tolerable_failures);
         Ok(Self {
@@ -197,7 +198,7 @@ impl Process {
         self.layout.restart(&graph, &tasks, &TaskLayout { finished, max_parallelism: claimed.max_parallelism });
         let config = coordinator_config(&scenario.protocol, job, &graph, &self.layout, planted);
         begin_stats(&self.stats, self.attempt, &config);
-        let coordinator = Coordinator::new(config, claimed.start);
+        let coordinator = Coordinator::new(config, claimed.start).with_left_overs(claimed.left_overs);
         let ids: Vec<SubtaskId> = restarted.keys().copied().collect();
         let orders = self.master.take_over(self.attempt, coordinator, &survivors, ids, enumerators);
         self.slots.retain(|id, _| !tasks.contains(&id.task));

@@ -187,7 +187,7 @@ impl World {
             let claim = JobClaim::new(&job, &targets, options, Claimant { nonce, over: Over::Own });
             let begun = adoption.begin_attempt(&storage, claim, begun).await?;
             let mut claimed = match begun {
-                Begun::Finished => return Ok(None),
+                Begun::Finished { .. } => return Ok(None),
                 Begun::Held { sequence } => return Err(JobError::Coordinator(AttemptFailure::Fenced { sequence })),
                 Begun::Claimed(claimed) => claimed,
             };

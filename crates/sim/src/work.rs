@@ -119,11 +119,10 @@ fn describe(action: &Action) -> (Kind, String) {
         Action::AppendLog { sequence, record } => (Kind::Log, format!("log {sequence}: {record:?}")),
         Action::ReadLog { sequence } => (Kind::Log, format!("read log {sequence}")),
         Action::Discard { discard: Discard::Folder(folder), .. } => (Kind::Discard, format!("discard {folder}")),
-        Action::Discard { discard: Discard::State(handles), .. } => {
-            let paths: Vec<_> = handles.iter().filter_map(|handle| handle.object()).map(|path| path.as_str()).collect();
+        Action::Discard { discard: Discard::Objects(paths), .. } => {
+            let paths: Vec<_> = paths.iter().map(|path| path.as_str()).collect();
             (Kind::Discard, format!("discard {}", paths.join(", ")))
         }
-        Action::TruncateLog { sequences } => (Kind::Discard, format!("truncate log {sequences:?}")),
         other => unreachable!("{other:?} is not storage work"),
     }
 }

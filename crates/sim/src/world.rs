@@ -418,7 +418,7 @@ impl World {
                 let begun_ms = clock.load(Ordering::Relaxed);
                 let claim = JobClaim::new(&job, &targets, options, Claimant { nonce, over });
                 match begin_attempt(&storage, claim).await? {
-                    Begun::Finished => return Ok(Started::Finished),
+                    Begun::Finished { .. } => return Ok(Started::Finished),
                     Begun::Held { .. } if stands_by => {}
                     Begun::Held { .. } => return Ok(Started::Held),
                     Begun::Claimed(claimed) => break (claimed, begun_ms),

@@ -75,8 +75,12 @@ impl Coordinator {
         if outcome.is_some() {
             self.pending.clear();
         }
-        if let Some(Outcome::Appended { record: LogRecord::Completed { checkpoint, .. }, .. }) = outcome {
-            actions.push(Action::NoteComplete { checkpoint });
+        match outcome {
+            Some(Outcome::Appended { record: LogRecord::Completed { checkpoint, .. }, .. }) => {
+                actions.push(Action::NoteComplete { checkpoint });
+            }
+            Some(Outcome::Appended { record: LogRecord::Finished { .. }, .. }) => actions.push(Action::Finished),
+            _ => {}
         }
     }
 
@@ -122,7 +126,7 @@ impl Coordinator {
             path.is_some_and(|path| pending.is_none_or(|pending| !pending.names(path)))
         });
         if !handles.is_empty() {
-            self.cleaner.push(Discard::State(handles));
+            self.cleaner.push(Discard::Objects(handles.iter().filter_map(StateHandle::object).cloned().collect()));
         }
     }
 

@@ -92,7 +92,8 @@ impl Coordinator {
         actions.extend(dropped.checkpoints.into_iter().map(|checkpoint| Action::NotifySubsumed { checkpoint }));
         dropped.folders.into_iter().for_each(|folder| self.cleaner.push(Discard::Folder(folder)));
         if !dropped.records.is_empty() {
-            actions.push(Action::TruncateLog { sequences: dropped.records });
+            let records = dropped.records.iter().map(|record| paths::log_record(&self.config.job, *record));
+            self.cleaner.push(Discard::Objects(records.collect()));
         }
         if let Some(subtasks) = settles {
             if subtasks.is_empty() {

@@ -88,14 +88,9 @@ impl CheckpointStatsTracker {
         }
     }
 
-    /// An attempt begins. Of what an earlier one has left pending, the restored checkpoint was complete and no other.
-    pub fn begin_attempt(
-        &mut self,
-        now: Now,
-        attempt: Attempt,
-        restored: Option<CheckpointId>,
-        config: &CoordinatorConfig,
-    ) {
+    /// An attempt has claimed the job. Of what an earlier one has left pending, the restored checkpoint was complete and no
+    /// other.
+    pub fn claimed(&mut self, now: Now, restored: Option<CheckpointId>) {
         for checkpoint in self.pending.keys().copied().collect::<Vec<_>>() {
             let status = if restored == Some(checkpoint) {
                 CheckpointStatsStatus::Completed
@@ -104,6 +99,17 @@ impl CheckpointStatsTracker {
             };
             self.ended(now, checkpoint, status);
         }
+    }
+
+    /// An attempt begins, which has claimed the job.
+    pub fn begin_attempt(
+        &mut self,
+        now: Now,
+        attempt: Attempt,
+        restored: Option<CheckpointId>,
+        config: &CoordinatorConfig,
+    ) {
+        self.claimed(now, restored);
         self.attempt = Some((config.job.clone(), attempt));
         self.restored = restored;
         self.counts.restored += u64::from(restored.is_some());
