@@ -112,6 +112,36 @@ fn legacy_keys_and_names_work_and_what_to_write_instead_is_logged() {
 }
 
 #[test]
+fn the_configuration_is_explained_as_a_start_reads_it() {
+    let (_folder, directory) = directory();
+    let env = unset("explained");
+    env.configure(Configuration::from([("state.backend", "filesystem"), ("state.checkpoints.dir", &directory)]));
+    let explained = env.explain_configuration().unwrap();
+    for notice in ["Note: `state.backend: filesystem` is deprecated", "Note: `state.checkpoints.dir` is deprecated"] {
+        assert!(explained.contains(notice), "{notice}\n{explained}");
+    }
+    for (key, value) in [("state.backend.type", "rocksdb"), ("execution.checkpointing.data-inline-threshold", "2 mb")] {
+        let env = unset("refused");
+        env.configure(Configuration::from([("execution.checkpointing.dir", directory.as_str()), (key, value)]));
+        let error = env.explain_configuration().unwrap_err();
+        assert!(format!("{error:?}").contains(key), "{error:?}");
+        assert!(format!("{error:?}").ends_with(&refusal(&env)), "{error:?}");
+    }
+    let env = unset("by-code");
+    env.configure(Configuration::from([("execution.checkpointing.dir", "/nowhere")]));
+    env.set_cluster_configuration(Configuration::from([("state.backend.async", "false")]));
+    env.set_state_backend(FsStateBackend::new(&directory).unwrap());
+    let explained = env.explain_configuration().unwrap();
+    for line in [
+        "execution.checkpointing.dir: what was set with it  (code; where that leaves it open: not set, default)",
+        "execution.checkpointing.data-inline-threshold: what was set with it  (code; where that leaves it open: 20 kb, default)",
+        "state.backend.async: what was set with it  (code; where that leaves it open: false, cluster)",
+    ] {
+        assert!(explained.contains(line), "{line}\n{explained}");
+    }
+}
+
+#[test]
 fn a_key_of_no_option_is_noticed_with_what_was_probably_meant() {
     let env = unset("typo");
     env.configure(Configuration::from([("state.backend.typ", "hashmap")]));

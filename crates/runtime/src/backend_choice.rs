@@ -18,7 +18,8 @@ pub(crate) fn choose(config: &JobConfig) -> Result<BackendPairing, JobError> {
     chosen
 }
 
-fn choose_with(config: &JobConfig, notices: &mut ConfigNotices) -> Result<BackendPairing, JobError> {
+/// The same, and adds what somebody should change to `notices`.
+pub(crate) fn choose_with(config: &JobConfig, notices: &mut ConfigNotices) -> Result<BackendPairing, JobError> {
     let cluster = &config.cluster_configuration;
     let configuration = config.layered_configuration();
     let state_backend = match &config.state_backend {

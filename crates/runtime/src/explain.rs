@@ -2,14 +2,18 @@
 
 use std::fmt::Write;
 
-use highwater_state_api::options::CHECKPOINT_STORAGE;
+use highwater_state_api::options::{
+    ASYNCHRONOUS_SNAPSHOTS, CHECKPOINT_DIRECTORY, CHECKPOINT_STORAGE, DATA_INLINE_THRESHOLD,
+};
 use highwater_state_api::{ConfigNotices, Configuration, OptionDescription, StateBackendRegistry};
 
 use crate::options::execution::RUNTIME_MODE;
 use crate::options::high_availability::*;
 use crate::options::restart::FAILOVER_STRATEGY;
 use crate::plan::JobConfig;
-use crate::{JobError, checkpoint_config, failover_strategy, high_availability, options, restart_choice};
+use crate::{
+    JobError, backend_choice, checkpoint_config, failover_strategy, high_availability, options, restart_choice,
+};
 
 /// One line an option, then what the options mean together and what should be written otherwise. What a start would refuse is
 /// an error.
@@ -29,12 +33,17 @@ pub(crate) fn explain(config: &JobConfig, is_batch: bool) -> Result<String, JobE
     failover_strategy::choose_with(config.failover, &configuration, &mut notices)?;
     high_availability::choose_with(&config.high_availability, &configuration, &mut notices)?;
     options::notice_keys_without_effect(config, &mut notices);
+    // Without a registry whoever starts the job hears that something is missing.
+    if config.registry.is_some() {
+        backend_choice::choose_with(config, &mut notices)?;
+    }
     let by_code = set_by_code(config);
     let mut text = String::new();
     for option in options::of_job(config) {
         let (value, origin) = match by_code.iter().find(|(key, _)| *key == option.key) {
             Some((_, value)) => (value.clone(), "code".to_owned()),
-            None => derived_storage(&option, config)
+            None => left_to_code(&option, config)
+                .or_else(|| derived_storage(&option, config))
                 .or_else(|| configured(&option, config))
                 .unwrap_or_else(|| (option.default.unwrap_or("not set").to_owned(), "default".to_owned())),
         };
@@ -60,9 +69,27 @@ pub(crate) fn explain(config: &JobConfig, is_batch: bool) -> Result<String, JobE
     Ok(text)
 }
 
+/// What a backend or a storage that was set by code has of its own, or leaves to the configuration of the cluster.
+fn left_to_code(option: &OptionDescription, config: &JobConfig) -> Option<(String, String)> {
+    let is_of_storage = [CHECKPOINT_DIRECTORY.key(), DATA_INLINE_THRESHOLD.key()].contains(&option.key);
+    let is_of_backend = option.key == ASYNCHRONOUS_SNAPSHOTS.key();
+    let is_set =
+        (is_of_storage && config.checkpoint_storage.is_some()) || (is_of_backend && config.state_backend.is_some());
+    let (otherwise, origin) = configured_in(option, [(&config.cluster_configuration, "cluster")])
+        .unwrap_or_else(|| (option.default.unwrap_or("not set").to_owned(), "default".to_owned()));
+    is_set
+        .then(|| ("what was set with it".to_owned(), format!("code; where that leaves it open: {otherwise}, {origin}")))
+}
+
 /// What is written for an option, and in which configuration.
 fn configured(option: &OptionDescription, config: &JobConfig) -> Option<(String, String)> {
-    let layers = [(&config.configuration, "job"), (&config.cluster_configuration, "cluster")];
+    configured_in(option, [(&config.configuration, "job"), (&config.cluster_configuration, "cluster")])
+}
+
+fn configured_in<const N: usize>(
+    option: &OptionDescription,
+    layers: [(&Configuration, &str); N],
+) -> Option<(String, String)> {
     let keys = || std::iter::once(option.key).chain(option.deprecated_keys.iter().copied());
     layers.into_iter().find_map(|(layer, name): (&Configuration, _)| {
         keys().find_map(|key| {
