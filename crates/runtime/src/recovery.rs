@@ -1,11 +1,12 @@
 //! What follows a failed attempt: another one after a delay, or the end of the job.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use highwater_checkpoint::{
     AttemptFailure, Now, PoisonRecord, PoisonRecordDetector, RestartDecision, Restarter, TaskFailure,
 };
-use highwater_state_api::JobName;
+use highwater_state_api::{JobName, StorageError};
 
 use crate::error::chain_of;
 use crate::job::StatusBoard;
@@ -78,7 +79,11 @@ impl Recovery {
                 let is_fenced = matches!(failure, AttemptFailure::Fenced { .. });
                 (JobError::Coordinator(failure), !is_fenced)
             }
-            Failure::Start(error @ JobError::Storage(_)) => (error, true),
+            Failure::Start(JobError::Storage(error)) => {
+                // What never was allowed is a mistake, too.
+                let is_denied = matches!(&error, StorageError::Unavailable { source, .. } if source.kind() == ErrorKind::PermissionDenied);
+                (JobError::Storage(error), restarts > 0 || !is_denied)
+            }
             // What worked once in this process may work again; what never has is a mistake.
             Failure::Start(error @ (JobError::Start { .. } | JobError::HookStart { .. })) => (error, restarts > 0),
             Failure::Start(error) => (error, false),

@@ -47,6 +47,21 @@ fn outage() -> Failure {
     Failure::Start(JobError::Storage(StorageError::NotFound { path: ObjectPath::new(["log"]) }))
 }
 
+/// A directory without permission is a mistake, unless the process has worked with it.
+#[test]
+fn a_storage_that_denies_the_first_start_is_not_asked_again() {
+    let denied = || {
+        let source = std::io::ErrorKind::PermissionDenied.into();
+        Failure::Start(JobError::Storage(StorageError::unavailable("list", &ObjectPath::new(["log"]), source)))
+    };
+    let strategy = RestartStrategy::FixedDelay { attempts: 9, delay_ms: 5 };
+    let mut job = Job::new(strategy, PoisonRecordAction::Report);
+    assert!(matches!(job.fail(denied()), Err(JobError::Storage(_))));
+    let mut job = Job::new(strategy, PoisonRecordAction::Report);
+    job.fail(user_error("no")).unwrap();
+    job.fail(denied()).unwrap();
+}
+
 #[test]
 fn the_error_names_the_strategy_that_gave_up_whatever_failed() {
     let strategy = RestartStrategy::FixedDelay { attempts: 1, delay_ms: 5 };

@@ -1,6 +1,7 @@
 //! A configuration from a YAML file, as Flink's `config.yaml` is one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,11 +10,13 @@ use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::scanner::TScalarStyle;
 use yaml_rust2::{ScanError, Yaml};
 
+use crate::error::chain_of;
+
 /// How deep a configuration may be nested: many times the number of parts of any option's key.
 const LEVELS_MAX: usize = 64;
 
 /// A file that is no configuration. Names the place.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum YamlError {
     /// The file cannot be read.
@@ -66,6 +69,13 @@ pub enum YamlError {
         /// The key.
         key: String,
     },
+}
+
+/// The error and its causes in one line, as [`crate::JobError`] has it.
+impl fmt::Debug for YamlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&chain_of(self))
+    }
 }
 
 /// The configuration in a YAML file, see [`configuration_from_yaml`].
@@ -294,6 +304,15 @@ mod tests {
         assert!(error_of("a: [1\n").starts_with("the configuration is not YAML: "));
         let missing = configuration_from_yaml_file("no/such/file.yaml").unwrap_err();
         assert_eq!(missing.to_string(), "the configuration no/such/file.yaml cannot be read");
+    }
+
+    #[test]
+    fn what_main_prints_is_a_text() {
+        let error = configuration_from_yaml_file("/no/such.yaml").unwrap_err();
+        let text = "the configuration /no/such.yaml cannot be read: No such file or directory (os error 2)";
+        assert_eq!(format!("{error:?}"), text);
+        let error = configuration_from_yaml("a: 1\na: 2\n").unwrap_err();
+        assert_eq!(format!("{error:?}"), error.to_string());
     }
 
     #[test]

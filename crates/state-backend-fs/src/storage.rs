@@ -87,7 +87,7 @@ impl FileSystemCheckpointStorage {
         if fs::symlink_metadata(&target).is_ok() {
             return Err(StorageError::AlreadyExists { path: path.clone() });
         }
-        let file = self.writer.begin(target).map_err(|error| StorageError::unavailable("create", path, error))?;
+        let file = self.writer.begin(target).map_err(|error| unavailable(self.root(), "create", path, error))?;
         let writer = self.writer.clone();
         let checksum = RunningChecksum::default();
         Ok(FileUpload { writer, path: path.clone(), file, length: 0, checksum, is_broken: false })
@@ -96,7 +96,7 @@ impl FileSystemCheckpointStorage {
     fn open(&self, path: &ObjectPath) -> Result<File, StorageError> {
         let file = file_of(self.root(), path);
         if let Some(folder) = file.parent() {
-            self.writer.settle(folder).map_err(|error| StorageError::unavailable("read", path, error))?;
+            self.writer.settle(folder).map_err(|error| unavailable(self.root(), "read", path, error))?;
         }
         let opened = File::open(&file).and_then(|file| {
             // A folder is no object.
@@ -114,7 +114,7 @@ impl FileSystemCheckpointStorage {
         if self.is_absent(&error) {
             StorageError::NotFound { path: path.clone() }
         } else {
-            StorageError::unavailable("read", path, error)
+            unavailable(self.root(), "read", path, error)
         }
     }
 
@@ -159,7 +159,7 @@ impl FileSystemCheckpointStorage {
 impl CheckpointStorage for FileSystemCheckpointStorage {
     async fn initialize_location(&self, folder: &ObjectPath) -> Result<(), StorageError> {
         let made = self.writer.make_folder(&file_of(self.root(), folder));
-        made.map_err(|error| StorageError::unavailable("initialize", folder, error))
+        made.map_err(|error| unavailable(self.root(), "initialize", folder, error))
     }
 
     async fn create(&self, path: &ObjectPath) -> Result<Box<dyn StateUpload>, StorageError> {
@@ -203,13 +203,13 @@ impl CheckpointStorage for FileSystemCheckpointStorage {
 
     async fn list(&self, folder: &ObjectPath) -> Result<Vec<ObjectPath>, StorageError> {
         let mut objects = BTreeSet::new();
-        self.collect(folder, &mut objects).map_err(|error| StorageError::unavailable("list", folder, error))?;
+        self.collect(folder, &mut objects).map_err(|error| unavailable(self.root(), "list", folder, error))?;
         Ok(objects.into_iter().collect())
     }
 
     /// Also empty folders and those with nothing but temporary files: what a writer that was killed left.
     async fn list_folders(&self, folder: &ObjectPath) -> Result<Vec<ObjectPath>, StorageError> {
-        let folders = self.subfolders(folder).map_err(|error| StorageError::unavailable("list", folder, error))?;
+        let folders = self.subfolders(folder).map_err(|error| unavailable(self.root(), "list", folder, error))?;
         Ok(folders.into_iter().collect())
     }
 
@@ -219,7 +219,7 @@ impl CheckpointStorage for FileSystemCheckpointStorage {
             Err(error) if self.is_absent(&error) => Ok(()),
             // A folder is no object: there is nothing to delete.
             Err(_) if fs::symlink_metadata(&file).is_ok_and(|metadata| metadata.is_dir()) => Ok(()),
-            result => result.map_err(|error| StorageError::unavailable("delete", path, error)),
+            result => result.map_err(|error| unavailable(self.root(), "delete", path, error)),
         }
     }
 
@@ -227,7 +227,7 @@ impl CheckpointStorage for FileSystemCheckpointStorage {
         let path = file_of(self.root(), folder);
         let removed = match fs::remove_dir_all(&path) {
             Err(error) if self.is_absent(&error) => Ok(()),
-            result => result.map_err(|error| StorageError::unavailable("delete", folder, error)),
+            result => result.map_err(|error| unavailable(self.root(), "delete", folder, error)),
         };
         self.writer.forget(&path);
         removed
@@ -252,6 +252,12 @@ impl CheckpointStorage for FileSystemCheckpointStorage {
         let configured = cluster.get_optional(&options::DATA_INLINE_THRESHOLD, notices)?;
         Ok(configured.map(|size| Arc::new(Self { inline_bytes_max: Some(size.bytes), ..self.clone() }) as _))
     }
+}
+
+/// The error of an operation, with the directory in its text: whoever reads it knows no other place.
+fn unavailable(root: &Path, operation: &'static str, path: &ObjectPath, error: io::Error) -> StorageError {
+    let source = io::Error::new(error.kind(), format!("in {}: {error}", root.display()));
+    StorageError::unavailable(operation, path, source)
 }
 
 /// An object being written, under a temporary name.
@@ -279,7 +285,7 @@ impl FileUpload {
         self.check("write")?;
         if let Err(error) = self.file.write(bytes) {
             self.is_broken = true;
-            return Err(StorageError::unavailable("write", &self.path, error));
+            return Err(unavailable(self.writer.root(), "write", &self.path, error));
         }
         self.checksum.update(bytes);
         self.length += bytes.len() as u64;
@@ -292,7 +298,7 @@ impl FileUpload {
         match writer.publish(file) {
             Ok(()) => Ok(StateHandle::Object { path, length, checksum: checksum.finish() }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(StorageError::AlreadyExists { path }),
-            Err(error) => Err(StorageError::unavailable("publish", &path, error)),
+            Err(error) => Err(unavailable(writer.root(), "publish", &path, error)),
         }
     }
 }

@@ -31,7 +31,7 @@ pub enum FileSourceError {
         path: PathBuf,
     },
     /// The path is one of a directory.
-    #[error("{path:?} is a directory: name the files in it with a pattern such as {path:?}/*.csv")]
+    #[error("{path:?} is a directory: name the files in it with a pattern such as {:?}", path.join("*.csv"))]
     Directory {
         /// The directory.
         path: PathBuf,

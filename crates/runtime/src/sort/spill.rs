@@ -40,7 +40,8 @@ impl Spill {
     pub(super) fn create(directory: Option<&Path>) -> io::Result<Self> {
         let directory = directory.map_or_else(std::env::temp_dir, Path::to_path_buf);
         let place = directory.display().to_string();
-        let file = tempfile::tempfile_in(directory).map_err(|error| named("no temporary file in", &place, &error))?;
+        let file = tempfile::tempfile_in(directory)
+            .map_err(|error| named("no temporary file in a directory of `io.tmp.dirs`,", &place, &error))?;
         Ok(Self { file, length: 0, place })
     }
 
