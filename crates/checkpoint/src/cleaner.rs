@@ -4,6 +4,7 @@
 //! could not be deleted in this attempt is found by the next one.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 
 use highwater_state_api::ObjectPath;
 
@@ -28,6 +29,20 @@ pub enum Discard {
     Folder(ObjectPath),
     /// Objects: state that came too late to be part of a checkpoint, records of the job log that no start needs, renewals of leases.
     Objects(Vec<ObjectPath>),
+}
+
+impl fmt::Display for Discard {
+    /// For people: a folder, or how many objects and the first of them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(folder) => write!(f, "{folder}"),
+            Self::Objects(paths) => match paths.as_slice() {
+                [] => write!(f, "nothing"),
+                [path] => write!(f, "{path}"),
+                [path, others @ ..] => write!(f, "{path} and {} more", others.len()),
+            },
+        }
+    }
 }
 
 #[derive(Debug, Clone)]

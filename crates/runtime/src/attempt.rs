@@ -11,7 +11,7 @@ use crate::adoption::Survivors;
 use crate::driver::{Input, Job};
 use crate::fence::Fence;
 use crate::io_pool::IoPool;
-use crate::job::Owner;
+use crate::job::{CANCEL_DEADLINE, Owner};
 use crate::patience::StartPatience;
 use crate::prepare::Prepared;
 use crate::regions::Regions;
@@ -235,7 +235,9 @@ impl RunningAttempt {
         let job = self.job.clone();
         // What was not written yet is needed by nobody any more.
         self.pool.over.end();
-        if let Some(stuck) = self.subtasks.stop(&job, &mut self.shell).await {
+        let stuck = self.subtasks.stop(&job, &mut self.shell).await;
+        self.claims.set_undecided(self.shell.undecided());
+        if let Some(stuck) = stuck {
             if !is_failure {
                 return Err(JobError::Threads(stuck));
             }
@@ -273,6 +275,10 @@ async fn in_time<T>(answer: impl Future<Output = T>, owner: &mut Owner) -> Optio
     }
 }
 
+fn no_answer() -> JobError {
+    JobError::Threads("the storage has not answered in time".to_owned())
+}
+
 /// Deletes what a finished job has left. A storage that hangs does not keep the owner from hearing that the job has finished.
 async fn tidy_up(job: &Arc<Job>, nonce: u64, owner: &mut Owner) {
     let (shared, runtime) = (job.clone(), Handle::current());
@@ -282,12 +288,20 @@ async fn tidy_up(job: &Arc<Job>, nonce: u64, owner: &mut Owner) {
         let claim = JobClaim::new(&shared.name, &[], shared.restore_options(), claimant);
         runtime.block_on(begin_attempt(&storage, claim)).map(|_| ())
     });
-    let tidied = match in_time(work, owner).await {
-        Some(tidied) => threads::joined(tidied),
-        None => Err(JobError::Threads("the storage has not answered".to_owned())),
+    // Whatever an owner who has cancelled has waited for before was not this.
+    let cancelled = async {
+        owner.cancel().await;
+        tokio::time::sleep(CANCEL_DEADLINE).await;
+    };
+    let tidied = tokio::select! {
+        biased;
+        tidied = work => threads::joined(tidied),
+        () = cancelled => Err(no_answer()),
+        () = tokio::time::sleep(STOP_DEADLINE) => Err(no_answer()),
     };
     if let Err(error) = tidied {
-        tracing::warn!(target: "highwater::job", job = %job.name, ?error, "the storage could not be tidied up");
+        let job = &job.name;
+        tracing::warn!(target: "highwater::job", %job, ?error, "not all was deleted that the finished job has left: another start of it does that");
     }
 }
 

@@ -18,8 +18,24 @@ pub(crate) fn choose(config: &JobConfig) -> Result<BackendPairing, JobError> {
     chosen
 }
 
-/// The same, and adds what somebody should change to `notices`.
-pub(crate) fn choose_with(config: &JobConfig, notices: &mut ConfigNotices) -> Result<BackendPairing, JobError> {
+/// Reads what the configuration says of both, as far as it counts, and makes no storage. Without a registry whoever starts the job
+/// hears what is missing.
+pub(crate) fn check(
+    config: &JobConfig,
+    configuration: &Configuration,
+    notices: &mut ConfigNotices,
+) -> Result<(), JobError> {
+    let Some(registry) = &config.registry else { return Ok(()) };
+    if config.state_backend.is_none() {
+        registry.load_state_backend(configuration, notices)?;
+    }
+    if config.checkpoint_storage.is_none() {
+        registry.check_checkpoint_storage(configuration, notices)?;
+    }
+    Ok(())
+}
+
+fn choose_with(config: &JobConfig, notices: &mut ConfigNotices) -> Result<BackendPairing, JobError> {
     let cluster = &config.cluster_configuration;
     let configuration = config.layered_configuration();
     let state_backend = match &config.state_backend {

@@ -208,7 +208,7 @@ async fn run_attempts(job: &Arc<Job>, owner: &mut Owner, claims: &Arc<Claims>) -
             Ok(AttemptEnd::RegionFailed(task, source, survivors)) => (Failure::Task { task, source }, Some(survivors)),
             Ok(AttemptEnd::CoordinatorFailed(failure)) => (Failure::Coordinator(failure), None),
             // A start that is cancelled may end as one whose storage is not asked again.
-            Err(_) if owner.is_cancelled() => return Err(claims.cancelled()),
+            Err(JobError::Storage(_)) if owner.is_cancelled() => return Err(claims.cancelled()),
             Err(error) => (Failure::Start(error), None),
         };
         let decided = recovery.on_failure(&job.name, job.clock.now(), &job.board, failure);

@@ -33,10 +33,7 @@ pub(crate) fn explain(config: &JobConfig, is_batch: bool) -> Result<String, JobE
     failover_strategy::choose_with(config.failover, &configuration, &mut notices)?;
     high_availability::choose_with(&config.high_availability, &configuration, &mut notices)?;
     options::notice_keys_without_effect(config, &mut notices);
-    // Without a registry whoever starts the job hears that something is missing.
-    if config.registry.is_some() {
-        backend_choice::choose_with(config, &mut notices)?;
-    }
+    backend_choice::check(config, &configuration, &mut notices)?;
     let by_code = set_by_code(config);
     let mut text = String::new();
     for option in options::of_job(config) {

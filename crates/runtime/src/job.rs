@@ -1,5 +1,6 @@
 //! A running job as its owner sees it: handle, status and result.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +20,7 @@ use crate::master::SharedStats;
 use crate::metrics::SubtaskMetrics;
 
 /// How long a cancelled job waits for its storage.
-const CANCEL_DEADLINE: Duration = Duration::from_secs(2);
+pub(crate) const CANCEL_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A job that was started. Waited for with [`JobHandle::wait`], or awaited. Dropping it lets the job run on.
 #[derive(Debug)]
@@ -276,7 +277,6 @@ impl StatusBoard {
         self.checkpoint_stats.clone()
     }
 
-    /// The job has ended in this process.
     /// A claim tells what an attempt goes on from, and with that what became of what the one before had left pending. `damaged` are
     /// newer checkpoints, which it has passed over.
     pub(crate) fn claimed(
@@ -295,15 +295,17 @@ impl StatusBoard {
         board.count_checkpoints(counts);
         let status = &mut board.status;
         (status.attempt, status.restored_from) = (Some(attempt), restored);
-        // What is newer was dropped.
-        status.last_checkpoint = status.last_checkpoint.min(restored);
+        // What is newer was dropped; or the claim has found one whose append was open.
+        status.last_checkpoint = status.last_checkpoint.and(restored);
         for one in damaged {
             if status.damaged_checkpoints.iter().all(|known| known.checkpoint != one.checkpoint) {
                 status.damaged_checkpoints.push(one.clone());
             }
         }
+        status.damaged_checkpoints.sort_by_key(|one| Reverse(one.checkpoint));
     }
 
+    /// The job has ended in this process.
     pub(crate) fn end_job(&self, now: Now) {
         let counts = {
             let mut stats = locked(&self.checkpoint_stats);
@@ -389,12 +391,16 @@ mod tests {
     fn after_a_fall_back_nothing_names_what_was_dropped_but_the_list_of_the_damaged() {
         let board = StatusBoard::new(10);
         board.lock().completed(CheckpointId(3));
+        // One whose append was open turns out to be complete.
+        board.claimed(Now::default(), Attempt(4), Some(CheckpointId(4)), &[]);
+        assert_eq!(board.status().last_checkpoint, Some(CheckpointId(4)));
         let damaged = DamagedCheckpoint::new(CheckpointId(3), &Damage::new("cut off"));
         board.claimed(Now::default(), Attempt(5), Some(CheckpointId(2)), std::slice::from_ref(&damaged));
-        board.claimed(Now::default(), Attempt(6), Some(CheckpointId(2)), &[]);
+        let newer = DamagedCheckpoint { checkpoint: CheckpointId(5), cause: String::new() };
+        board.claimed(Now::default(), Attempt(6), Some(CheckpointId(2)), std::slice::from_ref(&newer));
         let status = board.status();
         assert_eq!((status.last_checkpoint, status.restored_from), (Some(CheckpointId(2)), Some(CheckpointId(2))));
         assert_eq!(board.lock().newest_checkpoint(), Some(CheckpointId(2)));
-        assert_eq!(status.damaged_checkpoints, [damaged]);
+        assert_eq!(status.damaged_checkpoints, [newer, damaged]);
     }
 }

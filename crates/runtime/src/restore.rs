@@ -22,6 +22,8 @@ use crate::storage_work::delete;
 
 /// How often a claim, or another record of a start or an end, is tried while others append to the log.
 pub(crate) const CLAIM_TRIES_MAX: u32 = 20;
+/// How many objects are deleted in one piece of work.
+const LEFT_OVERS_MAX: usize = 64;
 /// How many deletions may fail before the rest is left to the next start: a storage that deletes nothing must not hold up this
 /// one.
 const CLEAN_UP_FAILURES_MAX: u32 = 3;
@@ -180,7 +182,7 @@ pub async fn begin_attempt(storage: &dyn CheckpointStorage, claim: JobClaim<'_>)
         let objects: Vec<ObjectPath> = records.chain(renewals.into_iter().filter(is_old)).collect();
         let mut left_overs: Vec<Discard> =
             orphaned_checkpoints(job, &folders, &start).into_iter().map(Discard::Folder).collect();
-        left_overs.extend((!objects.is_empty()).then_some(Discard::Objects(objects)));
+        left_overs.extend(objects.chunks(LEFT_OVERS_MAX).map(|objects| Discard::Objects(objects.to_vec())));
         if view.is_finished() {
             // What the last attempt failed to delete is still deleted: there will be no other that could. Nobody can claim the
             // job any more, so that there is nobody who could fence this.
@@ -314,7 +316,7 @@ pub(crate) async fn remove_left_overs(storage: &dyn CheckpointStorage, job: &Job
     let mut failures = 0;
     for discard in left_overs {
         if let Err(error) = delete(storage, discard).await {
-            tracing::warn!(target: "highwater::job", %job, ?discard, %error, "what a dead attempt left could not be deleted");
+            tracing::warn!(target: "highwater::job", %job, %discard, %error, "what a dead attempt left could not be deleted");
             failures += 1;
         }
         if failures == CLEAN_UP_FAILURES_MAX {

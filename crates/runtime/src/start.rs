@@ -145,6 +145,9 @@ pub(crate) async fn start(starter: Starter, owner: &mut Owner) -> Result<Started
 }
 
 async fn start_over(starter: &Starter, over: Over, owner: &mut Owner) -> Result<Tried, JobError> {
+    if owner.is_cancelled() {
+        return Ok(Tried::Ended(Started::Cancelled));
+    }
     let mut work = begin(starter.clone(), over, owner.cancelled.clone());
     let joined = tokio::select! {
         biased;

@@ -70,7 +70,7 @@ pub async fn carry_out(storage: &dyn CheckpointStorage, job: &JobName, fence: &F
             Err(NotDeleted::Fence(FenceError::Fenced { sequence })) => Event::Fenced { sequence },
             Err(error) => {
                 let error = chain_of(&error);
-                tracing::warn!(target: "highwater::checkpoint", %job, ?discard, error, "a clean-up failed and will be tried again");
+                tracing::warn!(target: "highwater::checkpoint", %job, %discard, error, "a clean-up failed and will be tried again");
                 Event::DiscardFailed { id }
             }
         }),
@@ -93,10 +93,10 @@ async fn delete_if_allowed(
     fence: &Fence,
     discard: &Discard,
 ) -> Result<(), NotDeleted> {
-    tracing::debug!(target: "highwater::effect", %job, ?discard, "about to delete");
+    tracing::debug!(target: "highwater::effect", %job, %discard, "about to delete");
     fence.check().await?;
     delete(storage, discard).await?;
-    tracing::debug!(target: "highwater::effect", %job, ?discard, "deleted");
+    tracing::debug!(target: "highwater::effect", %job, %discard, "deleted");
     Ok(())
 }
 
@@ -105,10 +105,12 @@ pub(crate) async fn delete(storage: &dyn CheckpointStorage, discard: &Discard) -
     match discard {
         Discard::Folder(folder) => storage.delete_folder(folder).await,
         Discard::Objects(paths) => {
+            let mut result = Ok(());
             for path in paths {
-                storage.delete(path).await?;
+                // One that cannot be deleted does not keep the others.
+                result = result.and(storage.delete(path).await);
             }
-            Ok(())
+            result
         }
     }
 }

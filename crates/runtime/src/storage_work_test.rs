@@ -1,6 +1,9 @@
 //! What the coordinator's storage work does to objects that are there already.
 
+use std::sync::Arc;
+
 use highwater_checkpoint::{Discard, DiscardId};
+use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, When};
 use highwater_state_api::{Attempt, KEY_HASH_ID};
 use highwater_state_backend_memory::MemoryCheckpointStorage;
 use pollster::block_on;
@@ -60,4 +63,21 @@ fn the_folder_of_a_checkpoint_goes_alone() {
     let mut left = objects[1..].to_vec();
     left.sort_unstable();
     assert_eq!(block_on(storage.list(&paths::job_folder(&job()))).unwrap(), left);
+}
+
+#[test]
+fn an_object_that_cannot_be_deleted_keeps_no_other() {
+    let (inner, faults) = (Arc::new(MemoryCheckpointStorage::new()), Faults::default());
+    let paths: Vec<ObjectPath> = (1..=3).map(|sequence| paths::log_record(&job(), sequence)).collect();
+    for path in &paths {
+        block_on(inner.create_if_absent(path, Bytes::from_static(b"record"))).unwrap();
+    }
+    faults.arm(When::nth(Operation::Delete, 2), Fault::FailBefore);
+    let storage = FaultyStorage::new(inner.clone(), faults);
+    let action = || Action::Discard { id: DiscardId(0), discard: Discard::Objects(paths.clone()) };
+    let discard = || block_on(carry_out(&storage, &job(), &Fence::default(), action()));
+    assert_eq!(discard(), Some(Event::DiscardFailed { id: DiscardId(0) }));
+    assert_eq!(block_on(inner.list(&paths::log_folder(&job()))).unwrap(), paths[1..2]);
+    assert_eq!(discard(), Some(Event::Discarded { id: DiscardId(0) }));
+    assert_eq!(block_on(inner.list(&paths::log_folder(&job()))).unwrap(), []);
 }

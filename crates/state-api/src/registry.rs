@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::options::{CHECKPOINT_DIRECTORY, CHECKPOINT_STORAGE, STATE_BACKEND};
+use crate::options::{CHECKPOINT_DIRECTORY, CHECKPOINT_STORAGE, DATA_INLINE_THRESHOLD, STATE_BACKEND};
 use crate::{
     BackendPairing, CheckpointStorage, ConfigError, ConfigNotice, ConfigNotices, Configuration, OptionDescription,
     Setting, StateBackend,
@@ -198,14 +198,7 @@ impl StateBackendRegistry {
         configuration: &Configuration,
         notices: &mut ConfigNotices,
     ) -> Result<Arc<dyn CheckpointStorage>, ConfigError> {
-        let (setting, name) = chosen_storage(configuration, notices);
-        let Some(factory) = self.storages.get(&name) else {
-            return Err(match setting {
-                Some(setting) if STATE_BACKEND.has_key(setting.key) => not_found(setting, self.backends.keys()),
-                Some(setting) => not_found(setting, self.storages.keys()),
-                None => default_not_found(configuration, name),
-            });
-        };
+        let (setting, factory) = self.find_checkpoint_storage(configuration, notices)?;
         factory.create_from_config(configuration, notices).map_err(|error| match (error, setting) {
             // Whoever reads it looks for what they wrote.
             (ConfigError::Missing { key, .. }, Some(setting)) => {
@@ -213,6 +206,38 @@ impl StateBackendRegistry {
             }
             (error, _) => error,
         })
+    }
+
+    /// Reads what a configuration says of the checkpoint storage, and makes none: that would make its directory.
+    ///
+    /// # Errors
+    /// When no such storage is registered, or an option of every storage has no valid value. What the options of one storage mean is
+    /// not asked.
+    pub fn check_checkpoint_storage(
+        &self,
+        configuration: &Configuration,
+        notices: &mut ConfigNotices,
+    ) -> Result<(), ConfigError> {
+        self.find_checkpoint_storage(configuration, notices)?;
+        configuration.get_optional(&CHECKPOINT_DIRECTORY, notices)?;
+        configuration.get_optional(&DATA_INLINE_THRESHOLD, notices)?;
+        Ok(())
+    }
+
+    fn find_checkpoint_storage<'c>(
+        &self,
+        configuration: &'c Configuration,
+        notices: &mut ConfigNotices,
+    ) -> Result<(Option<Setting<'c>>, &dyn CheckpointStorageFactory), ConfigError> {
+        let (setting, name) = chosen_storage(configuration, notices);
+        match self.storages.get(&name) {
+            Some(factory) => Ok((setting, &**factory)),
+            None => Err(match setting {
+                Some(setting) if STATE_BACKEND.has_key(setting.key) => not_found(setting, self.backends.keys()),
+                Some(setting) => not_found(setting, self.storages.keys()),
+                None => default_not_found(configuration, name),
+            }),
+        }
     }
 
     /// The name of the checkpoint storage that [`StateBackendRegistry::load_checkpoint_storage`] looks for, whether it is
