@@ -129,6 +129,7 @@ fn the_configuration_is_explained_as_a_start_reads_it() {
     }
     let env = unset("by-code");
     env.configure(Configuration::from([("execution.checkpointing.dir", "/nowhere")]));
+    assert!(!Path::new(&directory).exists(), "to explain makes nothing");
     env.set_cluster_configuration(Configuration::from([("state.backend.async", "false")]));
     env.set_state_backend(FsStateBackend::new(&directory).unwrap());
     let explained = env.explain_configuration().unwrap();
