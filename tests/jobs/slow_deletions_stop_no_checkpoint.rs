@@ -22,7 +22,7 @@ fn hang(faults: &Faults, operation: Operation) -> SyncSender<()> {
     release
 }
 
-/// Contract: K221.
+/// Contract: K221, M243.
 #[test]
 fn of_a_job_of_one_subtask() {
     // Each checkpoint but the first subsumes the one before, and from time to time records of the log go, too.
