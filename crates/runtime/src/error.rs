@@ -332,8 +332,9 @@ pub enum JobError {
          begins from nothing"
     )]
     Dropped,
-    /// The job was cancelled, and of each of its checkpoints it is known whether it is complete. Whether it had just finished, and its
-    /// storage has not told, the next start says.
+    /// The job was cancelled, and of each of its checkpoints it is known whether it is complete. Where they were to be deleted and the
+    /// storage has not answered, they may still be dropped later: the log of the process has said so. Whether the job had just
+    /// finished, and its storage has not told, the next start says.
     #[error("the job was cancelled")]
     Cancelled,
     /// The job was cancelled while the record that makes a checkpoint complete was being appended to the job log, and the storage has

@@ -107,9 +107,10 @@ impl JobHandle {
     /// [`crate::ExternalizedCheckpointRetention`] says that a cancelled job keeps none.
     ///
     /// It ends with [`JobError::Cancelled`] as soon as its tasks have stopped and the storage has answered. For a storage that
-    /// hangs it waits two seconds; if the job ran, and the record of a checkpoint was being appended to the job log then, it ends
-    /// with [`JobError::CancelledUndecided`]. For code of its tasks that blocks, and for a sink that waits for the storage or its
-    /// target, it waits 30 seconds, and ends with [`JobError::Threads`]. Where its checkpoints are to be deleted it waits up to 30 seconds more for that.
+    /// hangs it waits two seconds; if that has not told by then what became of the record of a checkpoint that was being appended
+    /// to the job log, it ends with [`JobError::CancelledUndecided`]. For code of its tasks that blocks, and for a sink that waits
+    /// for the storage or its target, it waits 30 seconds, and ends with [`JobError::Threads`]. Where its checkpoints are to be
+    /// deleted it waits up to 30 seconds more for that. A job that turns out to have finished meanwhile ends as finished.
     pub fn cancel(&self) {
         self.cancelled.send_replace(true);
     }
