@@ -79,6 +79,7 @@ fn the_start_of_a_finished_job_deletes_what_its_last_attempt_could_not() {
     assert!(block_on(append(&storage, &job(), claimed.start.next_sequence, &finished)).unwrap());
     let left = leave_behind(&storage, 3, 1);
     assert!(matches!(begin(&storage, 8), Begun::Finished { by_own: false }));
+    assert!(matches!(begin(&storage, 7), Begun::Finished { by_own: true }), "who has not heard that it is done");
     assert!(!exists(&storage, &left));
     assert_eq!(block_on(storage.list(&paths::log_folder(&job()))).unwrap().len(), 2);
 }
