@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use highwater_state_api::Checksum;
 use highwater_stream_api::CommitError;
@@ -50,22 +50,7 @@ impl FileTransaction {
         let uncommitted = self.part.uncommitted_path(directory);
         let committed = self.part.committed_path(directory);
         if !self.is_prepared_file(&committed)? {
-            if !self.is_prepared_file(&uncommitted)? {
-                return Err(missing(directory, uncommitted, committed));
-            }
-            match link_or_rename(&uncommitted, &committed) {
-                // Only here has anything happened outside; whoever checks traces wants to know.
-                Ok(()) => {
-                    tracing::debug!(target: "highwater::effect", path = %committed.display(), "linked");
-                }
-                // Someone else commits it at the same time, or a foreign file has taken the name meanwhile.
-                Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
-                    if !self.is_prepared_file(&committed)? {
-                        return Err(missing(directory, uncommitted, committed));
-                    }
-                }
-                Err(error) => return Err(retryable(FileSinkError::io("commit", &committed)(error))),
-            }
+            self.give_final_name(directory, &uncommitted, &committed)?;
         }
         sync_directory(directory).map_err(retryable)?;
         match fs::remove_file(&uncommitted) {
@@ -74,6 +59,26 @@ impl FileTransaction {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Links the final name, which was free a moment ago.
+    ///
+    /// Someone else may have committed the same since: the final name is looked at again before anything is called
+    /// missing. Once is enough, because it is on the disk before the uncommitted name goes.
+    fn give_final_name(&self, directory: &Path, uncommitted: &Path, committed: &Path) -> Result<(), CommitError> {
+        if self.is_prepared_file(uncommitted)? {
+            match link_or_rename(uncommitted, committed) {
+                // Only here has anything happened outside; whoever checks traces wants to know.
+                Ok(()) => {
+                    tracing::debug!(target: "highwater::effect", path = %committed.display(), "linked");
+                    return Ok(());
+                }
+                // Someone else was faster, or a foreign file has taken the name.
+                Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {}
+                Err(error) => return Err(retryable(FileSinkError::io("commit", committed)(error))),
+            }
+        }
+        if self.is_prepared_file(committed)? { Ok(()) } else { Err(missing(directory, uncommitted, committed)) }
     }
 
     /// Whether there is a file of this name. An error if there is, and it is not the one that was prepared.
@@ -118,10 +123,12 @@ fn link_or_rename(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Neither file is there. Where the owner file is not there either, another directory is in the place of ours, because it
 /// is not mounted for instance, and says nothing about what is in ours.
-fn missing(directory: &Path, uncommitted: PathBuf, committed: PathBuf) -> CommitError {
+fn missing(directory: &Path, uncommitted: &Path, committed: &Path) -> CommitError {
     let owner_file = directory.join(OWNER_FILE);
     match owner_file.try_exists() {
-        Ok(true) => lost(FileSinkError::Missing { uncommitted, committed }),
+        Ok(true) => {
+            lost(FileSinkError::Missing { uncommitted: uncommitted.to_owned(), committed: committed.to_owned() })
+        }
         Ok(false) => retryable(FileSinkError::NotOurs { directory: directory.to_owned(), owner_file }),
         Err(error) => retryable(FileSinkError::io("read", owner_file)(error)),
     }
@@ -133,4 +140,29 @@ fn lost(error: FileSinkError) -> CommitError {
 
 fn retryable(error: FileSinkError) -> CommitError {
     CommitError::Retryable(error.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::support_test::{Fixture, lost};
+    use super::*;
+
+    #[test]
+    fn whoever_finds_both_names_gone_on_the_way_looks_again_whether_someone_else_has_committed() {
+        let fixture = Fixture::new();
+        let prepared = fixture.prepared(1, &["a"]);
+        let (uncommitted, committed) =
+            (prepared.part().uncommitted_path(&fixture.out), prepared.part().committed_path(&fixture.out));
+        let commit = || prepared.give_final_name(&fixture.out, &uncommitted, &committed);
+        // The final name was free when it was looked for. Then someone else has come as far as to link it ...
+        fs::hard_link(&uncommitted, &committed).unwrap();
+        commit().unwrap();
+        // ... or has gone to the end ...
+        fs::remove_file(&uncommitted).unwrap();
+        commit().unwrap();
+        assert_eq!(fixture.visible(), ["a"]);
+        // ... or there never was anyone.
+        fs::remove_file(&committed).unwrap();
+        assert!(matches!(lost(commit()), FileSinkError::Missing { .. }));
+    }
 }
