@@ -11,7 +11,7 @@ use crate::adoption::Survivors;
 use crate::driver::{Input, Job};
 use crate::fence::Fence;
 use crate::io_pool::IoPool;
-use crate::job::{CANCEL_DEADLINE, Owner};
+use crate::job::Owner;
 use crate::patience::StartPatience;
 use crate::prepare::Prepared;
 use crate::regions::Regions;
@@ -275,10 +275,6 @@ async fn in_time<T>(answer: impl Future<Output = T>, owner: &mut Owner) -> Optio
     }
 }
 
-fn no_answer() -> JobError {
-    JobError::Threads("the storage has not answered in time".to_owned())
-}
-
 /// Deletes what a finished job has left. A storage that hangs does not keep the owner from hearing that the job has finished.
 async fn tidy_up(job: &Arc<Job>, nonce: u64, owner: &mut Owner) {
     let (shared, runtime) = (job.clone(), Handle::current());
@@ -289,16 +285,9 @@ async fn tidy_up(job: &Arc<Job>, nonce: u64, owner: &mut Owner) {
         runtime.block_on(begin_attempt(&storage, claim)).map(|_| ())
     });
     // Whatever an owner who has cancelled has waited for before was not this.
-    let cancelled = async {
-        owner.cancel().await;
-        tokio::time::sleep(CANCEL_DEADLINE).await;
-    };
-    let tidied = tokio::select! {
-        biased;
-        tidied = work => threads::joined(tidied),
-        () = cancelled => Err(no_answer()),
-        () = tokio::time::sleep(STOP_DEADLINE) => Err(no_answer()),
-    };
+    owner.wait_anew();
+    let no_answer = || Err(JobError::Threads("the storage has not answered in time".to_owned()));
+    let tidied = in_time(work, owner).await.map_or_else(no_answer, threads::joined);
     if let Err(error) = tidied {
         let job = &job.name;
         tracing::warn!(target: "highwater::job", %job, ?error, "not all was deleted that the finished job has left: another start of it does that");
@@ -346,6 +335,9 @@ mod tests {
             assert_eq!(in_time(pending::<()>(), &mut owner).await, None);
         }
         assert_eq!(begun.elapsed().as_secs(), 2, "all waits together");
+        owner.wait_anew();
+        assert_eq!(in_time(pending::<()>(), &mut owner).await, None);
+        assert_eq!(begun.elapsed().as_secs(), 4, "and what is waited for for a reason of its own");
         let (_cancel, cancelled) = watch::channel(true);
         let mut owner = Owner::new(cancelled, mpsc::channel(1).1);
         assert_eq!(in_time(async { 7 }, &mut owner).await, Some(7), "an answer counts, whoever has cancelled");

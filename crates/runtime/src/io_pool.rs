@@ -2,12 +2,12 @@
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_state_api::CheckpointStorage;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
 use crate::control::Report;
@@ -63,13 +63,15 @@ impl IoPool {
         work: impl Future<Output = Option<Input>> + Send + 'static,
         panicked: impl FnOnce(String) -> Option<Input> + Send + 'static,
     ) {
-        let run = Arc::new(Mutex::new(Some(self.run(work, panicked))));
-        let once = move || run.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let again = once.clone();
-        let begun = threads::spawn(name, move || once().into_iter().for_each(|run| run()));
-        if begun.is_err() {
-            // There are too many threads: then it waits, which is better than to be lost.
-            self.runtime.spawn_blocking(move || again().into_iter().for_each(|run| run()));
+        // The thread comes first and is handed the work, so that the work is still here if there is no thread.
+        let (hand_over, handed_over) = oneshot::channel::<Box<dyn FnOnce() + Send>>();
+        let begun = threads::spawn(name, move || handed_over.blocking_recv().into_iter().for_each(|run| run()));
+        let run = Box::new(self.run(work, panicked));
+        match begun {
+            // Its receiver lives until it has the work.
+            Ok(_) => drop(hand_over.send(run)),
+            // There are too many threads: then the work waits, which is better than to be lost.
+            Err(_) => drop(self.runtime.spawn_blocking(run)),
         }
     }
 

@@ -20,7 +20,7 @@ use crate::master::SharedStats;
 use crate::metrics::SubtaskMetrics;
 
 /// How long a cancelled job waits for its storage.
-pub(crate) const CANCEL_DEADLINE: Duration = Duration::from_secs(2);
+const CANCEL_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A job that was started. Waited for with [`JobHandle::wait`], or awaited. Dropping it lets the job run on.
 #[derive(Debug)]
@@ -58,6 +58,11 @@ impl Owner {
         if let Some(grace) = self.grace.as_mut().filter(|grace| !grace.is_elapsed()) {
             grace.await;
         }
+    }
+
+    /// Begins the time of [`Self::cancel_overdue`] anew.
+    pub(crate) fn wait_anew(&mut self) {
+        self.grace = None;
     }
 
     /// Waits until the job is cancelled.
