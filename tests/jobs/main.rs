@@ -31,6 +31,7 @@ mod a_restored_job_keeps_its_event_time;
 mod a_standby_takes_over;
 mod a_start_at_the_latest_record_is_kept;
 mod a_state_may_be_registered_late;
+mod a_task_that_does_not_stop_is_named;
 mod a_union_list_goes_to_everyone;
 mod an_operator_refuses_state_that_it_cannot_take;
 mod broadcast_state_is_the_same_everywhere;

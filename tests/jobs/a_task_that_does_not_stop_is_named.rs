@@ -1,0 +1,45 @@
+//! Code of the user that blocks for ever keeps no owner of a job from cancelling it, nor the job from going on in another attempt.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+
+use highwater::connectors::CollectedRecords;
+use highwater::prelude::*;
+
+use crate::pace::{Grants, Pace};
+use crate::support::{NEVER, assert_counted, count, environment, storage, take_checkpoints, wait_until};
+
+/// It waits as long as such code is waited for, which is half a minute.
+#[test]
+fn and_the_next_start_of_its_job_goes_on() {
+    const NUMBERS: u64 = 1_000;
+    let (storage, records) = (storage(), CollectedRecords::default());
+    let env = environment("stuck", storage.clone());
+    env.enable_checkpointing(NEVER);
+    let (release, released) = sync_channel::<()>(0);
+    let (released, is_to_block) = (Arc::new(Mutex::new(released)), Arc::new(AtomicBool::new(false)));
+    let blocks = is_to_block.clone();
+    let visit = move |_| {
+        if blocks.swap(false, Ordering::Relaxed) {
+            let _ = released.lock().unwrap().recv();
+        }
+        Ok(())
+    };
+    let grants = Grants::new(NUMBERS / 2);
+    count(&env, NUMBERS, Some(Pace::Granted(grants.clone())), &records, visit);
+    let handle = env.execute_async().unwrap();
+    take_checkpoints(&handle, 1);
+    is_to_block.store(true, Ordering::Relaxed);
+    grants.add(1);
+    wait_until("the code blocks", || !is_to_block.load(Ordering::Relaxed));
+    handle.cancel();
+    let Err(JobError::Threads(cause)) = handle.wait() else { panic!("nothing was said") };
+    assert_eq!(cause, "these tasks did not stop within 30 s, their code blocks: counter -> sink (0)");
+
+    let env = environment("stuck", storage);
+    count(&env, NUMBERS, None, &records, |_| Ok(()));
+    assert_eq!(env.execute().unwrap().outcome, JobOutcome::Finished);
+    assert_counted(&records, NUMBERS);
+    drop(release);
+}
