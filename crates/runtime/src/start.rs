@@ -216,10 +216,13 @@ impl Starter {
         match self.prepare(claimed, &storage, &fence, runtime).await {
             Ok(started) => Ok(Tried::Ended(Started::Prepared(Box::new(started)))),
             // Whatever went wrong, if another process has the job, then that was the cause, or does not matter any more.
-            Err(error) => match fence.foreign_claim().await {
-                Some(sequence) => Err(JobError::Coordinator(AttemptFailure::Fenced { sequence })),
-                None => Err(error),
-            },
+            Err(error) => {
+                fence.end_lease();
+                match fence.foreign_claim().await {
+                    Some(sequence) => Err(JobError::Coordinator(AttemptFailure::Fenced { sequence })),
+                    None => Err(error),
+                }
+            }
         }
     }
 
