@@ -311,7 +311,7 @@ fn because_an_operator_with_state_and_without_a_name_is_refused() {
         sums(&env, version, |_| None, None);
         match env.execute().unwrap_err() {
             JobError::Invalid(reason) => {
-                assert!(reason.starts_with("step 1 (process) has state and no uid"), "{reason}");
+                assert!(reason.starts_with("there is state and no uid in step 1 (process)"), "{reason}");
             }
             other => panic!("{version:?}: {other:?}"),
         }

@@ -158,7 +158,7 @@ fn and_a_uid_has_to_be_given() {
         .process(move || Remembering { seen: OperatorListState::default(), restored: restored.clone() })
         .sink_to(CollectSink::default());
     let error = text(&env.execute().unwrap_err());
-    assert!(error.contains("has state and no uid"), "{error}");
+    assert!(error.contains("there is state and no uid in step "), "{error}");
 }
 
 /// Passes numbers on, and asks for keyed state.

@@ -48,7 +48,11 @@ fn two_steps_with_state_and_no_uid() {
     let numbers = env.from_source(SequenceSource::new(0..1));
     numbers.sink_to(CollectSink::<u64>::default());
     numbers.sink_to(CollectSink::<u64>::default());
-    assert!(refusal(&env).contains("step 1 (sink) has state and no uid"));
+    assert_eq!(
+        refusal(&env),
+        "there is state and no uid in step 1 (sink), step 2 (sink): give each a name with `.uid(...)`, so that its state is \
+         found again"
+    );
 }
 
 #[test]

@@ -339,7 +339,7 @@ impl Plan {
 
     fn uids(&self) -> Result<Vec<OperatorUid>, JobError> {
         let mut uids = Vec::with_capacity(self.nodes.len());
-        let mut taken = BTreeSet::new();
+        let (mut taken, mut missing) = (BTreeSet::new(), Vec::new());
         for (index, node) in self.nodes.iter().enumerate() {
             let name = node.kind.name;
             let alike = self.nodes.iter().filter(|other| other.kind.name == name && other.uid.is_none()).count();
@@ -348,10 +348,8 @@ impl Plan {
                 (None, UidRule::Numbered) => format!("{name}-{index}"),
                 (None, UidRule::Alone) if alike == 1 => name.to_owned(),
                 (None, UidRule::Alone | UidRule::Required) => {
-                    return Err(JobError::Invalid(format!(
-                        "step {index} ({name}) has state and no uid: give it one with `.uid(...)`, so that its state is \
-                         found again"
-                    )));
+                    missing.push(format!("step {index} ({name})"));
+                    continue;
                 }
             };
             let uid = OperatorUid::new(uid).map_err(|error| JobError::Invalid(error.to_string()))?;
@@ -359,6 +357,12 @@ impl Plan {
                 return Err(JobError::Invalid(format!("two steps have the uid {:?}", uid.as_str())));
             }
             uids.push(uid);
+        }
+        if !missing.is_empty() {
+            return Err(JobError::Invalid(format!(
+                "there is state and no uid in {}: give each a name with `.uid(...)`, so that its state is found again",
+                missing.join(", ")
+            )));
         }
         Ok(uids)
     }
