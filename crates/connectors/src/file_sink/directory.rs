@@ -10,6 +10,7 @@ use highwater_stream_api::SinkStart;
 use super::error::{FileSinkError, SinkOfJob};
 use super::flush::sync_directory;
 use super::layout::FoundPart;
+use super::transaction::link_or_rename;
 
 /// The file that is written to find out whether one can be. Not a part file.
 pub(super) const WRITE_CHECK: &str = ".write-check.inprogress";
@@ -67,11 +68,12 @@ pub(super) fn take(directory: &Path, start: &SinkStart<'_>) -> Result<(), FileSi
     let draft = directory.join(format!("{}{}", draft_prefix(start), start.attempt));
     let written = File::create(&draft)
         .and_then(|mut file| file.write_all(owner.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| match fs::hard_link(&draft, &path) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-            // A file system without links: whoever renames last is the owner, and the other finds out below.
-            Err(error) if error.kind() == ErrorKind::Unsupported && !path.exists() => fs::rename(&draft, &path),
-            result => result,
+        // A rename would replace it. Without links whoever renames last is the owner, and the other finds out below.
+        .and_then(|()| if path.try_exists()? { Ok(()) } else { link_or_rename(&draft, &path) })
+        .or_else(|error| match error.kind() {
+            // Another start has taken the directory, or has removed the draft to do so: whose it is turns out below.
+            ErrorKind::AlreadyExists | ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
         });
     let removed = match fs::remove_file(&draft) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

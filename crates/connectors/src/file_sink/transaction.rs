@@ -111,8 +111,8 @@ impl FileTransaction {
     }
 }
 
-/// Where there are no links, a rename has to do: the name is known to be free, and nobody else makes such names.
-fn link_or_rename(from: &Path, to: &Path) -> io::Result<()> {
+/// Gives a file a name that is known to be free. Where there are no links, a rename has to do.
+pub(super) fn link_or_rename(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
             fs::rename(from, to)
