@@ -127,6 +127,24 @@ fn the_configuration_is_explained_as_a_start_reads_it() {
         assert!(format!("{error:?}").contains(key), "{error:?}");
         assert!(format!("{error:?}").ends_with(&refusal(&env)), "{error:?}");
     }
+    for (key, value) in [
+        ("execution.checkpointing.storage", "filesystem"),
+        ("state.backend", "filesystem"),
+        ("execution.checkpointing.dir", "s3://bucket/checkpoints"),
+        ("execution.checkpointing.dir", ""),
+    ] {
+        let env = unset("refused");
+        env.configure(Configuration::from([(key, value)]));
+        let error = env.explain_configuration().unwrap_err();
+        assert!(format!("{error:?}").ends_with(&refusal(&env)), "{key}: {value}: {error:?}");
+    }
+    let env = unset("by-code");
+    env.set_cluster_configuration(Configuration::from([("execution.checkpointing.data-inline-threshold", "2 mb")]));
+    env.set_state_backend(FsStateBackend::new(&directory).unwrap());
+    let error = env.explain_configuration().unwrap_err();
+    assert!(format!("{error:?}").ends_with(&refusal(&env)), "{error:?}");
+    std::fs::remove_dir(&directory).unwrap();
+
     let env = unset("by-code");
     env.configure(Configuration::from([("execution.checkpointing.dir", "/nowhere")]));
     assert!(!Path::new(&directory).exists(), "to explain makes nothing");

@@ -25,12 +25,16 @@ pub(crate) fn check(
     configuration: &Configuration,
     notices: &mut ConfigNotices,
 ) -> Result<(), JobError> {
-    let Some(registry) = &config.registry else { return Ok(()) };
-    if config.state_backend.is_none() {
-        registry.load_state_backend(configuration, notices)?;
+    let (cluster, registry) = (&config.cluster_configuration, &config.registry);
+    match (&config.state_backend, registry) {
+        (Some(backend), _) => drop(backend.configure(cluster, notices)?),
+        (None, Some(registry)) => drop(registry.load_state_backend(configuration, notices)?),
+        (None, None) => {}
     }
-    if config.checkpoint_storage.is_none() {
-        registry.check_checkpoint_storage(configuration, notices)?;
+    match (&config.checkpoint_storage, registry) {
+        (Some(storage), _) => drop(storage.configure(cluster, notices)?),
+        (None, Some(registry)) => registry.check_checkpoint_storage(configuration, notices)?,
+        (None, None) => {}
     }
     Ok(())
 }

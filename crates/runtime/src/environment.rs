@@ -249,7 +249,7 @@ impl StreamExecutionEnvironment {
     /// default), and what the options mean together.
     ///
     /// # Errors
-    /// When a start would refuse a setting, or a source in batch mode.
+    /// When a start would refuse a setting, whatever there is outside the process, or a source in batch mode.
     pub fn explain_configuration(&self) -> Result<String, JobError> {
         let plan = self.plan.borrow();
         crate::explain::explain(&plan.config, plan.is_batch()?)

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// One line an option, then what the options mean together and what should be written otherwise. What a start would refuse is
-/// an error.
+/// an error, as far as that can be told without touching anything outside the process.
 pub(crate) fn explain(config: &JobConfig, is_batch: bool) -> Result<String, JobError> {
     let configuration = config.layered_configuration();
     let mut notices = ConfigNotices::default();

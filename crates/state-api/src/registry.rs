@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::options::{CHECKPOINT_DIRECTORY, CHECKPOINT_STORAGE, DATA_INLINE_THRESHOLD, STATE_BACKEND};
+use crate::options::{CHECKPOINT_DIRECTORY, CHECKPOINT_STORAGE, STATE_BACKEND};
 use crate::{
     BackendPairing, CheckpointStorage, ConfigError, ConfigNotice, ConfigNotices, Configuration, OptionDescription,
     Setting, StateBackend,
@@ -40,6 +40,13 @@ pub trait CheckpointStorageFactory: Send + Sync + fmt::Debug {
         configuration: &Configuration,
         notices: &mut ConfigNotices,
     ) -> Result<Arc<dyn CheckpointStorage>, ConfigError>;
+
+    /// Reads the configuration as [`create_from_config`](Self::create_from_config) does and makes nothing: what that one would
+    /// refuse because of a setting, whatever is outside the process, is an error here too. Unless it is overridden, nothing is.
+    fn check_config(&self, configuration: &Configuration, notices: &mut ConfigNotices) -> Result<(), ConfigError> {
+        let _ = (configuration, notices);
+        Ok(())
+    }
 
     /// The options of its own that it reads, beside those of [`options`](crate::options). A key of no known option gets a
     /// notice when a job is started.
@@ -199,29 +206,20 @@ impl StateBackendRegistry {
         notices: &mut ConfigNotices,
     ) -> Result<Arc<dyn CheckpointStorage>, ConfigError> {
         let (setting, factory) = self.find_checkpoint_storage(configuration, notices)?;
-        factory.create_from_config(configuration, notices).map_err(|error| match (error, setting) {
-            // Whoever reads it looks for what they wrote.
-            (ConfigError::Missing { key, .. }, Some(setting)) => {
-                ConfigError::Missing { key, needed_by: format!("`{setting}`") }
-            }
-            (error, _) => error,
-        })
+        factory.create_from_config(configuration, notices).map_err(|error| needed_by(setting, error))
     }
 
     /// Reads what a configuration says of the checkpoint storage, and makes none: that would make its directory.
     ///
     /// # Errors
-    /// When no such storage is registered, or an option of every storage has no valid value. What the options of one storage mean is
-    /// not asked.
+    /// When no such storage is registered, an option of every storage has no valid value, or the factory refuses a setting.
     pub fn check_checkpoint_storage(
         &self,
         configuration: &Configuration,
         notices: &mut ConfigNotices,
     ) -> Result<(), ConfigError> {
-        self.find_checkpoint_storage(configuration, notices)?;
-        configuration.get_optional(&CHECKPOINT_DIRECTORY, notices)?;
-        configuration.get_optional(&DATA_INLINE_THRESHOLD, notices)?;
-        Ok(())
+        let (setting, factory) = self.find_checkpoint_storage(configuration, notices)?;
+        factory.check_config(configuration, notices).map_err(|error| needed_by(setting, error))
     }
 
     fn find_checkpoint_storage<'c>(
@@ -253,6 +251,16 @@ impl StateBackendRegistry {
     pub fn options(&self) -> Vec<OptionDescription> {
         let of_backends = self.backends.values().flat_map(|factory| factory.options());
         of_backends.chain(self.storages.values().flat_map(|factory| factory.options())).collect()
+    }
+}
+
+/// Whoever reads that something is missing looks for what they wrote.
+fn needed_by(setting: Option<Setting<'_>>, error: ConfigError) -> ConfigError {
+    match (error, setting) {
+        (ConfigError::Missing { key, .. }, Some(setting)) => {
+            ConfigError::Missing { key, needed_by: format!("`{setting}`") }
+        }
+        (error, _) => error,
     }
 }
 

@@ -14,7 +14,13 @@ fn whatever_was_asked() {
     let storage = FileSystemCheckpointStorage::new(&root).unwrap();
     std::fs::remove_dir(&root).unwrap();
     let (path, log) = (ObjectPath::new(["job", "log", "1"]), ObjectPath::new(["job", "log"]));
-    let errors: [StorageError; 3] = [
+    let errors: [StorageError; 9] = [
+        block_on(storage.initialize_location(&log)).unwrap_err(),
+        block_on(storage.create(&path)).map(|_| ()).unwrap_err(),
+        block_on(storage.create_if_absent(&path, "1".into())).unwrap_err(),
+        block_on(storage.read_range(&path, 0, 1)).unwrap_err(),
+        block_on(storage.list_folders(&log)).unwrap_err(),
+        block_on(storage.delete_folder(&log)).unwrap_err(),
         block_on(storage.read(&path)).unwrap_err(),
         block_on(storage.list(&log)).unwrap_err(),
         block_on(storage.delete(&path)).unwrap_err(),
