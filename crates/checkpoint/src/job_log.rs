@@ -64,6 +64,9 @@ pub struct LogView {
 /// The largest id of a checkpoint. A larger one was not left by any run: ids would come to an end behind it.
 pub const CHECKPOINT_ID_MAX: CheckpointId = CheckpointId(u64::MAX / 2);
 
+/// The largest number of a record, for the same reason.
+const SEQUENCE_MAX: u64 = u64::MAX / 2;
+
 /// The records contradict each other: they were not written by this protocol, or some were changed or lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -116,9 +119,9 @@ pub enum LogError {
         /// The record.
         sequence: u64,
     },
-    /// There is no number left.
-    #[error("job log record {sequence} has the last number there is")]
-    Exhausted {
+    /// No run has come to such a number: there are too many below it.
+    #[error("there is a job log record {sequence}, the largest possible is {SEQUENCE_MAX}")]
+    SequenceTooLarge {
         /// The record.
         sequence: u64,
     },
@@ -150,9 +153,10 @@ impl LogView {
             if view.finished {
                 return Err(LogError::AfterFinished { sequence });
             }
-            // The claim that comes next has a successor too.
-            view.next_sequence =
-                sequence.checked_add(1).filter(|next| *next < u64::MAX).ok_or(LogError::Exhausted { sequence })?;
+            if sequence > SEQUENCE_MAX {
+                return Err(LogError::SequenceTooLarge { sequence });
+            }
+            view.next_sequence = sequence + 1;
             previous = Some(sequence);
             view.dropped = matches!(record, LogRecord::Dropped { newest: None, .. });
             match record {
