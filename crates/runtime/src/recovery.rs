@@ -81,8 +81,8 @@ impl Recovery {
             }
             Failure::Start(JobError::Storage(error)) => {
                 // What never was allowed is a mistake, too.
-                let is_denied = matches!(&error, StorageError::Unavailable { source, .. } if source.kind() == ErrorKind::PermissionDenied);
-                (JobError::Storage(error), restarts > 0 || !is_denied)
+                let may_restart = restarts > 0 || !is_denied(&error);
+                (JobError::Storage(error), may_restart)
             }
             // What worked once in this process may work again; what never has is a mistake.
             Failure::Start(error @ (JobError::Start { .. } | JobError::HookStart { .. })) => (error, restarts > 0),
@@ -132,6 +132,12 @@ impl Recovery {
         board.status.suspected_poison_record.clone_from(&suspected);
         suspected
     }
+}
+
+/// Whether a storage has refused instead of failed.
+fn is_denied(error: &StorageError) -> bool {
+    let StorageError::Unavailable { source, .. } = error else { return false };
+    matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
 }
 
 #[cfg(test)]

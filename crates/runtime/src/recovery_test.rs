@@ -1,6 +1,6 @@
 //! Tests of what follows a failed attempt.
 
-use std::io;
+use std::io::{self, ErrorKind};
 
 use highwater_checkpoint::{CheckpointFailureReason, RestartStrategy};
 use highwater_state_api::{BoxedError, CheckpointId, ObjectPath, StateError, StorageError};
@@ -50,16 +50,18 @@ fn outage() -> Failure {
 /// A directory without permission is a mistake, unless the process has worked with it.
 #[test]
 fn a_storage_that_denies_the_first_start_is_not_asked_again() {
-    let denied = || {
-        let source = std::io::ErrorKind::PermissionDenied.into();
-        Failure::Start(JobError::Storage(StorageError::unavailable("list", &ObjectPath::new(["log"]), source)))
-    };
-    let strategy = RestartStrategy::FixedDelay { attempts: 9, delay_ms: 5 };
-    let mut job = Job::new(strategy, PoisonRecordAction::Report);
-    assert!(matches!(job.fail(denied()), Err(JobError::Storage(_))));
-    let mut job = Job::new(strategy, PoisonRecordAction::Report);
-    job.fail(user_error("no")).unwrap();
-    job.fail(denied()).unwrap();
+    for kind in [ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem] {
+        let denied = || {
+            let error = StorageError::unavailable("list", &ObjectPath::new(["log"]), kind.into());
+            Failure::Start(JobError::Storage(error))
+        };
+        let strategy = RestartStrategy::FixedDelay { attempts: 9, delay_ms: 5 };
+        let mut job = Job::new(strategy, PoisonRecordAction::Report);
+        assert!(matches!(job.fail(denied()), Err(JobError::Storage(_))));
+        let mut job = Job::new(strategy, PoisonRecordAction::Report);
+        job.fail(user_error("no")).unwrap();
+        job.fail(denied()).unwrap();
+    }
 }
 
 #[test]
