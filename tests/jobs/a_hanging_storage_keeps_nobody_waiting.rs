@@ -2,7 +2,7 @@
 //! checkpoint nor when it has failed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -109,6 +109,40 @@ fn while_a_checkpoint_is_published_and_none_is_to_be_kept() {
     assert!(matches!(error, JobError::Cancelled), "{error:?}");
 }
 
+/// Where user code waits for the test, once.
+struct Gate {
+    is_closed: AtomicBool,
+    enter: SyncSender<()>,
+    left: Mutex<Receiver<()>>,
+}
+
+impl Gate {
+    /// An open gate, and where the test hears who waits and lets go.
+    fn new() -> (Arc<Self>, Receiver<()>, SyncSender<()>) {
+        let (enter, entered) = sync_channel(0);
+        let (leave, left) = sync_channel(0);
+        (Arc::new(Self { is_closed: AtomicBool::new(false), enter, left: Mutex::new(left) }), entered, leave)
+    }
+
+    fn pass(&self) {
+        if self.is_closed.swap(false, Ordering::Relaxed) {
+            // When the test is over nobody waits.
+            let _ = self.enter.send(());
+            let _ = self.left.lock().unwrap().recv();
+        }
+    }
+}
+
+/// Passes the gate when it is dropped.
+#[derive(Clone)]
+struct Slow(Arc<Gate>);
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        self.0.pass();
+    }
+}
+
 /// What became of it is heard as long as the attempt is being taken down.
 #[test]
 fn while_a_checkpoint_is_published_that_is_complete_before_the_job_has_ended() {
@@ -117,20 +151,12 @@ fn while_a_checkpoint_is_published_that_is_complete_before_the_job_has_ended() {
     let env = environment("publishing", Arc::new(FaultyStorage::new(storage, faults.clone())));
     env.enable_checkpointing(NEVER);
     let grants = Grants::new(NUMBERS / 2);
-    let (enter, entered) = sync_channel::<()>(0);
-    let (leave, left) = sync_channel::<()>(0);
-    let (gate, is_closed) = (Arc::new(Mutex::new((enter, left))), Arc::new(AtomicBool::new(false)));
-    let closed = is_closed.clone();
-    let through_the_gate = move |_| {
-        if closed.load(Ordering::Relaxed) {
-            let (enter, left) = &*gate.lock().unwrap();
-            // Whoever comes when the test is over goes on.
-            let _ = enter.send(());
-            let _ = left.recv();
-        }
+    let (gate, entered, leave) = Gate::new();
+    let passed = gate.clone();
+    count(&env, NUMBERS, Some(Pace::Granted(grants.clone())), &records, move |_| {
+        passed.pass();
         Ok(())
-    };
-    count(&env, NUMBERS, Some(Pace::Granted(grants.clone())), &records, through_the_gate);
+    });
     let handle = env.execute_async().unwrap();
     wait_until("the job runs", || handle.status().records_read > 0);
     let appended = || recording.calls().iter().filter(|call| call.operation == Operation::CreateIfAbsent).count();
@@ -138,7 +164,7 @@ fn while_a_checkpoint_is_published_that_is_complete_before_the_job_has_ended() {
     let release = hang(&faults, Operation::CreateIfAbsent);
     let pending = handle.trigger_checkpoint();
     wait_until("the storage hangs", || faults.remaining() == 0);
-    is_closed.store(true, Ordering::Relaxed);
+    gate.is_closed.store(true, Ordering::Relaxed);
     grants.add(1);
     entered.recv().unwrap();
     // From here on the job waits for the function, while the storage answers.
@@ -160,24 +186,31 @@ fn while_a_checkpoint_is_published_that_is_complete_before_the_job_has_ended() {
 #[test]
 fn while_it_says_that_the_job_has_finished() {
     let (faults, records) = (Faults::default(), CollectedRecords::default());
-    let env = environment("finishing", Arc::new(FaultyStorage::new(storage(), faults.clone())));
+    let recording = Recording::default();
+    let storage = Arc::new(RecordingStorage::new(storage(), recording.clone()));
+    let env = environment("finishing", Arc::new(FaultyStorage::new(storage, faults.clone())));
     env.enable_checkpointing(NEVER);
-    let (grants, function) = (Grants::new(NUMBERS / 2), Arc::new(()));
-    let held = function.clone();
+    let (gate, entered, leave) = Gate::new();
+    let (grants, function) = (Grants::new(NUMBERS / 2), Slow(gate.clone()));
     count(&env, NUMBERS, Some(Pace::Granted(grants.clone())), &records, move |_| {
-        let _ = &held;
+        let _ = &function;
         Ok(())
     });
-    let functions = Arc::strong_count(&function);
     let handle = env.execute_async().unwrap();
     wait_until("the job runs", || handle.status().records_read > 0);
     // The record of the final checkpoint is created before that of the end.
     let release = hang_nth(&faults, Operation::CreateIfAbsent, 2);
     grants.add_all();
     wait_until("the storage hangs", || faults.remaining() == 0);
+    let appended = || recording.calls().iter().filter(|call| call.operation == Operation::CreateIfAbsent).count();
+    let before = appended();
+    gate.is_closed.store(true, Ordering::Relaxed);
     handle.cancel();
-    wait_until("the attempt is being taken down", || Arc::strong_count(&function) == functions);
+    // From here on the job waits for the function, while the storage answers.
+    entered.recv().unwrap();
     drop(release);
+    wait_until("the record is there", || appended() > before);
+    drop((entered, leave));
     assert_eq!(handle.wait().unwrap().outcome, JobOutcome::Finished);
     assert_counted(&records, NUMBERS);
 }
