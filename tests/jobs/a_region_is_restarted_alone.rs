@@ -260,6 +260,32 @@ fn also_after_an_error_or_a_panic_and_then_the_other_one() {
     }
 }
 
+/// Each attempt begins with what the one before could not delete.
+///
+/// Contract: M243, O275.
+#[test]
+fn though_every_deletion_hangs() {
+    let (folder, faults) = (tempfile::tempdir().unwrap(), Faults::default());
+    let (release, released) = sync_channel::<()>(0);
+    let released = Mutex::new(released);
+    let wait = move || {
+        let _ = released.lock().unwrap().recv();
+    };
+    faults.arm(When::every(Operation::DeleteFolder), Fault::Delay(Arc::new(wait)));
+    let job = Job::new(Arc::new(FaultyStorage::new(storage(), faults)), folder.path());
+    let handle = job.start();
+    for restarts in 1..=5 {
+        take_checkpoints(&handle, 4);
+        job.left.fail(Mishap::Error);
+        wait_for_restarts(&handle, restarts);
+        wait_until("the left one is there again", || job.left.initialized() == u64::from(restarts) + 1);
+    }
+    take_checkpoints(&handle, 4);
+    drop(release);
+    let status = job.finish(handle);
+    assert_eq!((status.restarts, status.regional_restarts, job.right.initialized()), (5, 5, 1));
+}
+
 /// Contract: O274, O275.
 #[test]
 fn from_nothing_when_no_checkpoint_is_complete() {

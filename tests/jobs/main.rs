@@ -5,6 +5,7 @@ mod a_backend_is_chosen_by_name;
 mod a_batch_is_processed_key_by_key;
 mod a_cancelled_job_goes_on_at_another_parallelism;
 mod a_cancelled_restore_ends_soon;
+mod a_cancelled_start_calls_nobody_any_more;
 mod a_changed_job_gives_nothing_to_the_wrong_operator;
 mod a_checkpoint_can_be_declined;
 mod a_checkpoint_is_durable_before_it_counts;

@@ -132,6 +132,28 @@ pub enum Action {
     Fail(AttemptFailure),
 }
 
+/// Storage work that shares its threads with nothing but its like: where one kind hangs, the others go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StorageLane {
+    /// The job log. An attempt has a few calls under way at most, however many are not answered.
+    Log,
+    /// Deleting, which nothing waits for.
+    CleanUp,
+    /// Everything else that checkpoints need, hooks too.
+    Checkpoints,
+}
+
+impl Action {
+    /// Beside which other work it is carried out.
+    pub fn lane(&self) -> StorageLane {
+        match self {
+            Self::AppendLog { .. } | Self::ReadLog { .. } => StorageLane::Log,
+            Self::Discard { .. } => StorageLane::CleanUp,
+            _ => StorageLane::Checkpoints,
+        }
+    }
+}
+
 /// Why the coordinator ends its attempt.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AttemptFailure {

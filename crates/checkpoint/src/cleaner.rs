@@ -11,12 +11,15 @@ use highwater_state_api::ObjectPath;
 use crate::Action;
 use crate::backoff::wait_ms;
 
-/// How many deletions are under way at the same time: they share threads with the snapshots.
+/// How many pieces are under way at the same time while the attempt lasts.
 const UNDER_WAY_MAX: usize = 2;
 /// How much may wait to be deleted. What is beyond it is left to the next attempt, which lists the storage.
 const WAITING_MAX: usize = 10_000;
-/// How much is tried once more at the end of an attempt: the start of the next one waits behind it for the same threads.
+/// How many pieces are tried once more at the end of an attempt: the end of a job waits for them.
 const TRIED_AT_END_MAX: usize = 64;
+
+/// How many objects are in one piece: between two of them the process may stop for good.
+const OBJECTS_MAX: usize = 64;
 
 /// Identifies a deletion within its attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +32,21 @@ pub enum Discard {
     Folder(ObjectPath),
     /// Objects: state that came too late to be part of a checkpoint, records of the job log that no start needs, renewals of leases.
     Objects(Vec<ObjectPath>),
+}
+
+impl Discard {
+    /// So many objects, in pieces that are not too large.
+    pub fn of_objects(objects: &[ObjectPath]) -> impl Iterator<Item = Self> {
+        objects.chunks(OBJECTS_MAX).map(|objects| Self::Objects(objects.to_vec()))
+    }
+
+    /// What is to be deleted, one after the other.
+    pub fn each(&self) -> Vec<Self> {
+        match self {
+            Self::Folder(_) => vec![self.clone()],
+            Self::Objects(paths) => paths.iter().map(|path| Self::Objects(vec![path.clone()])).collect(),
+        }
+    }
 }
 
 impl fmt::Display for Discard {
@@ -205,9 +223,9 @@ mod tests {
         assert_eq!(actions.len(), 8);
     }
 
-    /// With a storage that deletes slowly the next attempt would begin only when all of it is done.
+    /// With a storage that deletes slowly the job would end only when all of it is done.
     #[test]
-    fn at_the_end_no_more_is_tried_than_the_next_attempt_can_wait_for() {
+    fn at_the_end_no_more_is_tried_than_a_job_can_wait_for() {
         let mut cleaner = Cleaner::default();
         (0..1_000).for_each(|number| cleaner.push(folder(number)));
         let mut actions = Vec::new();

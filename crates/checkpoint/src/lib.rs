@@ -50,7 +50,7 @@ mod tracker;
 mod trigger;
 mod vocabulary;
 
-pub use action::{Action, AttemptFailure};
+pub use action::{Action, AttemptFailure, StorageLane};
 pub use aligner::{AbandonReason, Aligner, AlignerAction, AlignerEvent};
 pub use backoff::wait_ms as retry_wait_ms;
 pub use barrier_handler::{BarrierHandler, CheckpointingMode};

@@ -139,8 +139,8 @@ impl Survivors {
                 return Err(AttemptEnd::CoordinatorFailed(failure).into());
             }
             Err(error) => return Err(NotRestarted::Impossible(error)),
-            Ok(Tried::Ended(Started::Finished { by_own: true })) => return Err(AttemptEnd::Finished.into()),
-            Ok(Tried::Ended(Started::Finished { by_own: false }) | Tried::Held) => {
+            Ok(Tried::Ended(Started::Finished { by_own: true, .. })) => return Err(AttemptEnd::Finished.into()),
+            Ok(Tried::Ended(Started::Finished { by_own: false, .. }) | Tried::Held) => {
                 let cause = "another process has finished or claimed the job";
                 return Err(NotRestarted::Impossible(JobError::Log(cause.into())));
             }

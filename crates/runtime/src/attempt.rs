@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use highwater_checkpoint::AttemptFailure;
+use highwater_checkpoint::{AttemptFailure, Discard};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -15,7 +15,8 @@ use crate::job::Owner;
 use crate::patience::StartPatience;
 use crate::prepare::Prepared;
 use crate::regions::Regions;
-use crate::restore::{Claimant, ClaimedJob, JobClaim, Over, begin_attempt};
+use crate::restore::{Begun, Claimant, ClaimedJob, JobClaim, Over, begin_attempt, remove_left_overs};
+use crate::retrying_storage::RetryingStorage;
 use crate::running_subtasks::{RunningSubtasks, STOP_DEADLINE, start_subtasks};
 use crate::shell::{Shell, StorageWork, coordinator};
 use crate::start::{self, Claims, Started, StartedAttempt, Starter};
@@ -47,11 +48,13 @@ pub(crate) async fn run_attempt(
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
     let starter = Starter { job: job.clone(), claims: claims.clone(), inputs: sender.clone(), adoption: None };
     let started = match start::start(starter, owner).await {
-        Ok(Started::Finished { by_own: true }) => {
-            tracing::info!(target: "highwater::job", job = %job.name, "finished");
-            return Ok(AttemptEnd::Finished);
+        Ok(Started::Finished { by_own, left_overs }) => {
+            if by_own {
+                tracing::info!(target: "highwater::job", job = %job.name, "finished");
+            }
+            tidy_up(job, claims.nonce(), owner, Some(left_overs)).await;
+            return Ok(if by_own { AttemptEnd::Finished } else { AttemptEnd::AlreadyFinished });
         }
-        Ok(Started::Finished { by_own: false }) => return Ok(AttemptEnd::AlreadyFinished),
         Ok(Started::Cancelled) => return Ok(AttemptEnd::Cancelled),
         Ok(Started::Prepared(started)) => *started,
         Err(JobError::Coordinator(failure)) => return Ok(AttemptEnd::CoordinatorFailed(failure)),
@@ -111,7 +114,7 @@ impl RunningAttempt {
         let StartedAttempt { claimed, prepared, fence } = started;
         let Prepared { finished, enumerators, contexts } = prepared;
         failpoint::hit(failpoint::DURING_RECOVERY);
-        let pool = IoPool::new(Handle::current(), sender);
+        let pool = IoPool::new(job.name.clone(), Handle::current(), &job.storage_threads, sender);
         let (subtasks, board) = start_subtasks(job, &claimed, &finished, contexts, &pool)?;
         job.board.lock().running = board;
         let tasks = job.graph.task_plans(&claimed.max_parallelism, &finished);
@@ -202,15 +205,15 @@ impl RunningAttempt {
 
     /// Takes down what has gone on after a region has failed.
     pub(crate) async fn end_survivors(mut self, end: AttemptEnd, owner: &mut Owner) -> Result<AttemptEnd, JobError> {
-        self.shell.shut_down();
+        self.shut_down();
         self.end(end, owner).await
     }
 
     /// The same, for another attempt or for none. An error is the end of the job for this process.
     pub(crate) async fn stop(mut self, owner: &mut Owner) -> Result<(), AttemptEnd> {
-        self.shell.shut_down();
+        self.shut_down();
         let fence = self.fence.clone();
-        // What could not be stopped has been said.
+        // What could not be stopped has been said, and no job finishes while a region of it has failed.
         let _ = self.take_down(true, false, owner).await;
         let foreign = foreign_claim(fence.clone(), owner).await;
         fence.expect_nobody();
@@ -236,7 +239,8 @@ impl RunningAttempt {
         let job = self.job.clone();
         // What was not written yet is needed by nobody any more.
         self.pool.over.end();
-        let stuck = self.subtasks.stop(&job, &mut self.shell).await;
+        self.claims.set_triggered(self.shell.highest_triggered());
+        let stuck = owner.aside(self.subtasks.stop(&job, &mut self.shell)).await;
         self.claims.set_undecided(self.shell.undecided());
         if let Some(stuck) = stuck {
             if !is_failure {
@@ -245,9 +249,9 @@ impl RunningAttempt {
             // What made the attempt fail is what its owner has to know, and the next attempt fences whatever is stuck.
             tracing::error!(target: "highwater::job", job = %job.name, %stuck, "left behind");
         }
-        // What is still being written or deleted belongs to this attempt and is to be over when the next one begins. If the
-        // storage hangs, the claim of the next one makes it harmless.
-        let is_idle = in_time(self.shell.storage_idle(), owner).await.is_some();
+        // What is still being written belongs to this attempt and is to be over when the next one begins. If the storage hangs, the
+        // claim of the next one makes it harmless. What is being deleted nobody needs, the next one neither.
+        let is_idle = in_time(self.shell.storage_idle(!is_failure), owner).await.is_some();
         self.claims.set_undecided(self.shell.undecided());
         is_finished |= self.shell.has_finished();
         // Nobody waits for answers any more, so that whatever still has one to give can be done.
@@ -259,7 +263,7 @@ impl RunningAttempt {
         if is_finished {
             // Another start would delete the checkpoints, which nobody needs any more, and what answers that were on their way
             // when the job finished have left of others; and there will be none.
-            tidy_up(&job, self.claims.nonce(), owner).await;
+            tidy_up(&job, self.claims.nonce(), owner, None).await;
         }
         Ok(is_finished)
     }
@@ -276,22 +280,43 @@ async fn in_time<T>(answer: impl Future<Output = T>, owner: &mut Owner) -> Optio
     }
 }
 
-/// Deletes what a finished job has left. A storage that hangs does not keep the owner from hearing that the job has finished.
-async fn tidy_up(job: &Arc<Job>, nonce: u64, owner: &mut Owner) {
+/// Deletes what a finished job has left; what that is is looked up unless it is known. A storage that hangs does not keep the owner
+/// from hearing that the job has finished.
+async fn tidy_up(job: &Arc<Job>, nonce: u64, owner: &mut Owner, known: Option<Vec<Discard>>) {
     let (shared, runtime) = (job.clone(), Handle::current());
-    let work = Handle::current().spawn_blocking(move || {
-        let storage = shared.patient_storage(StartPatience::default());
-        let claimant = Claimant { nonce, over: Over::Own };
-        let claim = JobClaim::new(&shared.name, &[], shared.restore_options(), claimant);
-        runtime.block_on(begin_attempt(&storage, claim)).map(|_| ())
+    let (patience, end_of_patience) = StartPatience::of_end();
+    let mut work = Handle::current().spawn_blocking(move || {
+        let storage = shared.patient_storage(patience);
+        runtime.block_on(async {
+            let left_overs = match known {
+                Some(left_overs) => left_overs,
+                None => left_overs_of(&shared, nonce, &storage).await?,
+            };
+            remove_left_overs(&storage, &shared.name, &left_overs).await;
+            Ok(())
+        })
     });
     // Whatever an owner who has cancelled has waited for before was not this.
     owner.wait_anew();
-    let no_answer = || Err(JobError::Threads("the storage has not answered in time".to_owned()));
-    let tidied = in_time(work, owner).await.map_or_else(no_answer, threads::joined);
+    let tidied = match in_time(&mut work, owner).await {
+        Some(tidied) => threads::joined(tidied),
+        None => {
+            end_of_patience.end(work).await;
+            Err(JobError::Threads("the storage has not answered in time".to_owned()))
+        }
+    };
     if let Err(error) = tidied {
         let job = &job.name;
         tracing::warn!(target: "highwater::job", %job, ?error, "not all was deleted that the finished job has left: another start of it does that");
+    }
+}
+
+/// What a finished job has left.
+async fn left_overs_of(job: &Job, nonce: u64, storage: &RetryingStorage) -> Result<Vec<Discard>, JobError> {
+    let claimant = Claimant { nonce, over: Over::Own };
+    match begin_attempt(storage, JobClaim::new(&job.name, &[], job.restore_options(), claimant)).await? {
+        Begun::Finished { left_overs, .. } => Ok(left_overs),
+        Begun::Held { .. } | Begun::Claimed(_) => Ok(Vec::new()),
     }
 }
 
@@ -339,6 +364,11 @@ mod tests {
         owner.wait_anew();
         assert_eq!(in_time(pending::<()>(), &mut owner).await, None);
         assert_eq!(begun.elapsed().as_secs(), 4, "and what is waited for for a reason of its own");
+        owner.wait_anew();
+        owner.cancel().await;
+        owner.aside(tokio::time::sleep(Duration::from_secs(7))).await;
+        assert_eq!(in_time(pending::<()>(), &mut owner).await, None);
+        assert_eq!(begun.elapsed().as_secs(), 13, "what else was waited for does not count");
         let (_cancel, cancelled) = watch::channel(true);
         let mut owner = Owner::new(cancelled, mpsc::channel(1).1);
         assert_eq!(in_time(async { 7 }, &mut owner).await, Some(7), "an answer counts, whoever has cancelled");

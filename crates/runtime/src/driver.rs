@@ -15,6 +15,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::control::Report;
 use crate::graph::JobGraph;
 use crate::high_availability::HighAvailability;
+use crate::io_pool::{IO_THREADS_MAX, StorageThreads};
 use crate::job::{JobHandle, JobOutcome, JobResult, Owner, StatusBoard};
 use crate::job_end::{DroppedCheckpoints, JobEnd, drop_checkpoints, say_cancelled};
 use crate::patience::StartPatience;
@@ -29,11 +30,6 @@ use crate::{
     options, threads, transaction_timeout,
 };
 
-/// Threads that wait for storage at most.
-const IO_THREADS_MAX: usize = 8;
-/// Those of them that there are beside one for each subtask: for the places and the metadata of checkpoints, for two deletions, which
-/// may be slow, and for a hook, which may wait. Without them these would keep a small job from its checkpoints.
-const IO_THREADS_OF_OTHERS: usize = 4;
 /// How long the end of a job waits for its checkpoints to be deleted.
 const DROP_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -56,6 +52,7 @@ pub(crate) struct Job {
     pub(crate) high_availability: HighAvailability,
     pub(crate) state_backend: Arc<dyn StateBackend>,
     pub(crate) storage: Arc<dyn CheckpointStorage>,
+    pub(crate) storage_threads: StorageThreads,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) board: Arc<StatusBoard>,
 }
@@ -103,6 +100,7 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         checkpoints,
         state_backend,
         storage: checkpoint_storage,
+        storage_threads: StorageThreads::new(graph.subtasks()),
         graph,
         config,
         restart,
@@ -111,10 +109,9 @@ pub(crate) fn start(graph: JobGraph, config: JobConfig) -> Result<JobHandle, Job
         clock: Arc::new(SystemClock::new()),
         board: board.clone(),
     });
-    let io_threads = (job.graph.subtasks() + IO_THREADS_OF_OTHERS).min(IO_THREADS_MAX);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(io_threads)
+        .max_blocking_threads(IO_THREADS_MAX)
         .thread_name(format!("{}-io", job.name))
         .build()
         .map_err(|error| JobError::Threads(error.to_string()))?;
@@ -170,17 +167,18 @@ async fn drop_checkpoints_of(job: &Arc<Job>, nonce: u64, end: JobEnd) -> bool {
     let (shared, runtime) = (job.clone(), tokio::runtime::Handle::current());
     let pool = runtime.clone();
     // A storage that hangs must not keep the owner of the job from hearing how it has ended.
-    let work = pool.spawn_blocking(move || {
-        runtime.block_on(drop_checkpoints(&shared.patient_storage(StartPatience::default()), &shared.name, nonce))
+    let (patience, end_of_patience) = StartPatience::of_end();
+    let mut work = pool.spawn_blocking(move || {
+        runtime.block_on(drop_checkpoints(&shared.patient_storage(patience), &shared.name, nonce))
     });
     let (job, policy) = (&job.name, job.checkpoints.externalized_retention);
-    match tokio::time::timeout(DROP_DEADLINE, work).await {
+    match tokio::time::timeout(DROP_DEADLINE, &mut work).await {
         Ok(Ok(Ok(DroppedCheckpoints::All | DroppedCheckpoints::SomeAreLeft))) => {
             tracing::info!(target: "highwater::job", %job, ?end, %policy, "the checkpoints were dropped");
             return true;
         }
         Ok(Ok(Ok(DroppedCheckpoints::NotOurs))) => {
-            tracing::warn!(target: "highwater::job", %job, "another process has taken the job over: its checkpoints stay");
+            tracing::warn!(target: "highwater::job", %job, "the job is not this process's any more: its checkpoints stay");
         }
         Ok(Ok(Err(error))) => {
             tracing::error!(target: "highwater::job", %job, ?error, "the checkpoints could not be dropped");
@@ -189,6 +187,7 @@ async fn drop_checkpoints_of(job: &Arc<Job>, nonce: u64, end: JobEnd) -> bool {
             tracing::error!(target: "highwater::job", %job, %error, "the checkpoints could not be dropped")
         }
         Err(_) => {
+            end_of_patience.end(work).await;
             tracing::error!(target: "highwater::job", %job, "the storage does not answer: the checkpoints may be there still");
         }
     }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -65,6 +65,22 @@ impl Owner {
         self.grace = None;
     }
 
+    /// Waits for something else than the storage: if the time of [`Self::cancel_overdue`] runs out meanwhile, it begins anew.
+    pub(crate) async fn aside<T>(&mut self, other: impl Future<Output = T>) -> T {
+        let was_over = self.grace.as_ref().is_some_and(|grace| grace.is_elapsed());
+        let mut other = pin!(other);
+        tokio::select! {
+            biased;
+            done = &mut other => return done,
+            () = self.cancel_overdue() => {}
+        }
+        let done = other.await;
+        if !was_over {
+            self.wait_anew();
+        }
+        done
+    }
+
     /// Waits until the job is cancelled.
     pub(crate) async fn cancel(&mut self) {
         until_cancelled(&mut self.cancelled).await;
@@ -115,7 +131,8 @@ impl JobHandle {
     /// hangs it waits two seconds; if that has not told by then what became of the record of a checkpoint that was being appended
     /// to the job log, it ends with [`JobError::CancelledUndecided`]. For code of its tasks that blocks, and for a sink that waits
     /// for the storage or its target, it waits 30 seconds, and ends with [`JobError::Threads`]. Where its checkpoints are to be
-    /// deleted it waits up to 30 seconds more for that. A job that turns out to have finished meanwhile ends as finished.
+    /// deleted it waits up to 30 seconds more for that. A job that turns out to have finished meanwhile ends as finished, and takes
+    /// up to two seconds more for what it deletes then.
     pub fn cancel(&self) {
         self.cancelled.send_replace(true);
     }

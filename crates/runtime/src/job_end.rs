@@ -9,7 +9,7 @@ use highwater_state_api::{Attempt, CheckpointId, CheckpointStorage, JobName, Sto
 use crate::JobError;
 use crate::externalized_retention::ExternalizedCheckpointRetention;
 use crate::job::JobStatus;
-use crate::restore::{CLAIM_TRIES_MAX, append, read_log};
+use crate::restore::{CLAIM_TRIES_MAX, LogReader, append};
 
 /// How a job has ended, as far as its checkpoints are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,9 +55,10 @@ pub async fn drop_checkpoints(
 /// Appends the record, unless the log says that the job has finished, which is as good. The last attempt of this process; `None`
 /// when the job is another process's by now.
 async fn say_dropped(storage: &dyn CheckpointStorage, job: &JobName, nonce: u64) -> Result<Option<Attempt>, JobError> {
+    let mut reader = LogReader::default();
     for _ in 0..CLAIM_TRIES_MAX {
         let log = storage.list(&paths::log_folder(job)).await?;
-        let Some(records) = read_log(storage, job, &log).await? else { continue };
+        let Some(records) = reader.read(storage, job, &log).await? else { continue };
         let last = records.last().map(|(_, last)| last.clone());
         let view = LogView::replay(records, usize::MAX).map_err(|error| JobError::Log(error.into()))?;
         let own = view.claim().filter(|claim| claim.nonce == nonce);

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use highwater_checkpoint::{Event, HookState};
 use highwater_state_api::{BoxedError, CheckpointId, JobName};
 use highwater_stream_api::MasterTriggerRestoreHook;
+use tokio::task::yield_now;
 
 use crate::JobError;
 use crate::error::chain_of;
@@ -116,25 +117,29 @@ impl MasterHooks {
     ///
     /// # Errors
     /// When a hook fails.
-    pub(crate) fn restore(
+    pub(crate) async fn restore(
         &self,
         job: &JobName,
         checkpoint: CheckpointId,
         states: &[HookState],
     ) -> Result<(), JobError> {
-        self.0.iter().try_for_each(|registered| {
+        for registered in &self.0 {
             let own = states.iter().find(|state| state.identifier == registered.identifier);
-            let restored =
-                registered.call(job, |hook| hook.restore_checkpoint(checkpoint, own.map(|own| &own.state[..])));
-            restored.map_err(|error| registered.cannot_start(error))
-        })
+            yield_now().await;
+            registered
+                .call(job, |hook| hook.restore_checkpoint(checkpoint, own.map(|own| &own.state[..])))
+                .map_err(|error| registered.cannot_start(error))?;
+        }
+        Ok(())
     }
 
     /// Begins from nothing. May wait.
-    pub(crate) fn reset(&self, job: &JobName) -> Result<(), JobError> {
-        self.0.iter().try_for_each(|registered| {
-            registered.call(job, |hook| hook.reset()).map_err(|error| registered.cannot_start(error))
-        })
+    pub(crate) async fn reset(&self, job: &JobName) -> Result<(), JobError> {
+        for registered in &self.0 {
+            yield_now().await;
+            registered.call(job, |hook| hook.reset()).map_err(|error| registered.cannot_start(error))?;
+        }
+        Ok(())
     }
 
     /// The job has ended. One that is still at work on a checkpoint is not waited for: the owner of the job must hear how it

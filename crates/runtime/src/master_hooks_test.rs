@@ -101,14 +101,14 @@ fn every_hook_takes_part_in_its_order_and_gets_its_own_state_back() {
     assert_eq!(checkpoint, CheckpointId(7));
     assert_eq!(done(&log), ["a takes part in 7 of 42", "b takes part in 7 of 42", "c takes part in 7 of 42"]);
     hooks.check(&job(), checkpoint, &states, false).unwrap();
-    hooks.restore(&job(), checkpoint, &states).unwrap();
+    block_on(hooks.restore(&job(), checkpoint, &states)).unwrap();
     let expected = [
         "a is restored from 7 with Some(\"state\")",
         "b is restored from 7 with None",
         "c is restored from 7 with Some(\"c's\")",
     ];
     assert_eq!(done(&log), expected);
-    hooks.reset(&job()).unwrap();
+    block_on(hooks.reset(&job())).unwrap();
     hooks.close(&job());
     assert_eq!(done(&log).len(), 6, "the error of one hook keeps no other one from being closed");
 }
@@ -139,7 +139,7 @@ fn state_of_a_hook_that_is_not_there_is_an_error_unless_it_may_be_lost() {
     };
     insta::assert_snapshot!(source.to_string());
     hooks.check(&job(), CheckpointId(3), &states, true).unwrap();
-    hooks.restore(&job(), CheckpointId(3), &states).unwrap();
+    block_on(hooks.restore(&job(), CheckpointId(3), &states)).unwrap();
     assert_eq!(done(&log), ["here is restored from 3 with None"]);
 }
 
@@ -147,7 +147,7 @@ fn state_of_a_hook_that_is_not_there_is_an_error_unless_it_may_be_lost() {
 fn a_hook_that_cannot_be_restored_fails_the_attempt_and_is_named() {
     let log = Log::default();
     let hooks = hooks([Noting { fails: true, ..Noting::new("session", &log) }]);
-    let error = hooks.restore(&job(), CheckpointId(3), &[]).unwrap_err();
+    let error = block_on(hooks.restore(&job(), CheckpointId(3), &[])).unwrap_err();
     assert_eq!(format!("{error:?}"), "hook \"session\" cannot start: no session");
 }
 
@@ -225,7 +225,9 @@ fn the_start_of_an_attempt_waits_for_a_hook_that_is_still_at_work_and_says_so() 
         });
         let tell = Told(tell);
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || tell.clone()).finish();
-        tracing::subscriber::with_default(subscriber, || hooks.restore(&job(), CheckpointId(1), &[]).unwrap());
+        tracing::subscriber::with_default(subscriber, || {
+            block_on(hooks.restore(&job(), CheckpointId(1), &[])).unwrap()
+        });
         let told = owner.join().unwrap();
         assert!(
             told.contains("still at work on an earlier checkpoint")

@@ -9,8 +9,11 @@ use async_trait::async_trait;
 use highwater_checkpoint::retry_wait_ms;
 use highwater_state_api::CheckpointId;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::clock::Clock;
+use crate::job::until_cancelled;
 use crate::retrying_storage::Patience;
 
 /// How often a start asks before it fails; then the restart strategy says when there is another one.
@@ -18,32 +21,57 @@ const START_TRIES_MAX: u32 = 5;
 /// How many checkpoints that are over are remembered. Nobody writes for one that is older than so many others.
 const OVER_MAX: usize = 64;
 
-/// The patience of a start, and of the end of a job: a second and a half, or until the job is cancelled.
-#[derive(Debug, Clone, Default)]
+/// The patience of a start, and of the end of a job: a second and a half, or until the job is cancelled or nobody waits any longer.
+#[derive(Debug, Clone)]
 pub(crate) struct StartPatience {
-    /// `None` for what is done all the same.
-    cancelled: Option<watch::Receiver<bool>>,
+    is_over: watch::Receiver<bool>,
 }
 
 impl StartPatience {
     /// Ends when the job is cancelled.
     pub(crate) fn until(cancelled: watch::Receiver<bool>) -> Self {
-        Self { cancelled: Some(cancelled) }
+        Self { is_over: cancelled }
+    }
+
+    /// For work at the end of a job, and what ends it.
+    pub(crate) fn of_end() -> (Self, EndOfPatience) {
+        let (end, is_over) = watch::channel(false);
+        (Self { is_over }, EndOfPatience(end))
+    }
+}
+
+/// Ends the patience of work at the end of a job.
+pub(crate) struct EndOfPatience(watch::Sender<bool>);
+
+/// How long work may take to notice that nobody waits for it any longer.
+const NOTICE_DEADLINE: Duration = Duration::from_millis(200);
+
+impl EndOfPatience {
+    /// Nobody waits any longer. The work ends, unless a call of the storage hangs; otherwise it would sleep until it may ask again,
+    /// beyond the end of the runtime that wakes it.
+    pub(crate) async fn end<T>(self, work: JoinHandle<T>) {
+        self.0.send_replace(true);
+        // If a call hangs nobody can end it.
+        let _ = timeout(NOTICE_DEADLINE, work).await;
     }
 }
 
 #[async_trait]
 impl Patience for StartPatience {
     fn is_over(&self) -> bool {
-        self.cancelled.as_ref().is_some_and(|cancelled| *cancelled.borrow())
+        *self.is_over.borrow()
     }
 
     async fn wait(&self, tries: u32) -> bool {
         if tries >= START_TRIES_MAX {
             return false;
         }
-        tokio::time::sleep(Duration::from_millis(retry_wait_ms(tries))).await;
-        true
+        let mut is_over = self.is_over.clone();
+        tokio::select! {
+            biased;
+            () = until_cancelled(&mut is_over) => false,
+            () = tokio::time::sleep(Duration::from_millis(retry_wait_ms(tries))) => true,
+        }
     }
 }
 
@@ -178,7 +206,12 @@ mod tests {
 
     #[test]
     fn a_start_asks_a_few_times() {
-        assert!(!wait(&StartPatience::default(), START_TRIES_MAX));
-        assert!(!StartPatience::default().is_over());
+        let (patience, end) = StartPatience::of_end();
+        assert!(wait(&patience, START_TRIES_MAX - 1));
+        assert!(!wait(&patience, START_TRIES_MAX));
+        assert!(!patience.is_over());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async { end.end(tokio::spawn(async {})).await });
+        assert!(patience.is_over() && !wait(&patience, 1));
     }
 }

@@ -61,8 +61,8 @@ pub struct Prepared {
 
 /// Prepares the attempt that has claimed the job. An error means that nothing runs yet of what it starts.
 ///
-/// All state is read before anything outside the job is touched. When it turns
-/// out to be damaged, and the job may fall back, `claimed` goes on from an older checkpoint.
+/// All state is read before anything outside the job is touched. When it turns out to be damaged, and the job may fall back,
+/// `claimed` goes on from an older checkpoint.
 pub async fn prepare(preparation: &Preparation<'_>, claimed: &mut ClaimedJob) -> Result<Prepared, JobError> {
     let Preparation { job, storage, fence, adoption, accepts, note, .. } = *preparation;
     adoption.map_or(Ok(()), |adoption| adoption.check_newest(claimed))?;
@@ -75,15 +75,15 @@ pub async fn prepare(preparation: &Preparation<'_>, claimed: &mut ClaimedJob) ->
             Err(error) => fall_back(storage, job, claimed, error, accepts).await?,
         }
     };
+    // Whoever has cancelled the start while the storage or user code was waited for is heard before anything more is said or done,
+    // here and below.
+    yield_now().await;
     say_dropped(storage, job, fence, claimed).await?;
     if !claimed.damaged.is_empty() {
         note(claimed);
     }
-    fence.check().await?;
-    // Whoever has cancelled the start while the storage was waited for is heard before anything outside the job is touched.
-    yield_now().await;
-    start_sinks(preparation, &left_out, &claimed.start, claimed.restored.as_ref())?;
-    let enumerators = create_enumerators(preparation, &left_out, splits)?;
+    start_sinks(preparation, &left_out, &claimed.start, claimed.restored.as_ref()).await?;
+    let enumerators = create_enumerators(preparation, &left_out, splits).await?;
     fence.check().await?;
     Ok(Prepared { finished, enumerators, contexts })
 }
@@ -121,7 +121,7 @@ pub(crate) fn finished_in(graph: &JobGraph, (checkpoint, assignment): &Restored)
         .map_err(|source| JobError::Restore { checkpoint: *checkpoint, source: source.into() })
 }
 
-fn start_sinks(
+async fn start_sinks(
     preparation: &Preparation<'_>,
     left_out: &BTreeSet<u32>,
     start: &AttemptStart,
@@ -133,6 +133,8 @@ fn start_sinks(
         let has_state =
             |(_, assignment): &&(CheckpointId, Assignment)| assignment.operators.contains_key(&operator.uid);
         let restored = restored.filter(has_state).map(|(checkpoint, _)| *checkpoint);
+        preparation.fence.check().await?;
+        yield_now().await;
         let start = SinkStart { job: preparation.job, operator: &operator.uid, attempt: start.attempt, restored };
         caught(|| sink.start(&start))
             .map_err(|source| JobError::Start { operator: operator.uid.to_string(), source })?;
@@ -157,13 +159,14 @@ async fn read_splits(
     Ok(splits)
 }
 
-fn create_enumerators(
+async fn create_enumerators(
     preparation: &Preparation<'_>,
     left_out: &BTreeSet<u32>,
     splits: BTreeMap<OperatorUid, RestoredSplits>,
 ) -> Result<Enumerators, JobError> {
     let mut enumerators = Enumerators::new();
     for (task, uid, source) in preparation.graph.sources().filter(|(task, ..)| !left_out.contains(&(*task as u32))) {
+        yield_now().await;
         let enumerator = caught(|| match splits.get(uid) {
             Some(splits) => source.restore_enumerator(splits),
             None => source.create_enumerator(),

@@ -15,6 +15,10 @@ pub(crate) const REGION: &str =
 /// What is said of a standby that looks at the job log.
 pub(crate) const LOOK: &str = "the standby cannot see the job log: the storage has not answered";
 
+/// What is said of a deletion.
+pub(crate) const CLEAN_UP: &str =
+    "a deletion is not over yet: the storage has not answered. Nothing waits for it but other deletions";
+
 /// How often it is said that work is not over yet.
 const REMINDER: Duration = Duration::from_secs(30);
 

@@ -22,8 +22,6 @@ use crate::storage_work::delete;
 
 /// How often a claim, or another record of a start or an end, is tried while others append to the log.
 pub(crate) const CLAIM_TRIES_MAX: u32 = 20;
-/// How many objects are deleted in one piece of work.
-const LEFT_OVERS_MAX: usize = 64;
 /// How many deletions may fail before the rest is left to the next start: a storage that deletes nothing must not hold up this
 /// one.
 const CLEAN_UP_FAILURES_MAX: u32 = 3;
@@ -34,6 +32,9 @@ pub enum Begun {
     Finished {
         /// Whether the attempt that says so was the claimant's.
         by_own: bool,
+        /// What its attempts have failed to delete: there will be no other that could. Nobody can claim the job any more, so that
+        /// there is nobody who could fence this.
+        left_overs: Vec<Discard>,
     },
     /// The job is another process's, and was to be claimed only if it is not.
     Held {
@@ -122,7 +123,7 @@ pub struct JobClaim<'a> {
     pub options: RestoreOptions,
     /// Who claims it.
     pub claimant: Claimant,
-    /// No checkpoint gets this id or a smaller one: subtasks that go on know of these.
+    /// No checkpoint gets this id or a smaller one: subtasks that go on, or hooks, know of these.
     pub(crate) triggered: Option<CheckpointId>,
     /// Asked before the claim: a start that cannot go on must not stop a run that can.
     pub(crate) accepts: &'a Accepts<'a>,
@@ -140,12 +141,13 @@ impl<'a> JobClaim<'a> {
 /// A storage that fails is an error, never an empty storage.
 pub async fn begin_attempt(storage: &dyn CheckpointStorage, claim: JobClaim<'_>) -> Result<Begun, JobError> {
     let JobClaim { job, targets, options, claimant, triggered, accepts } = claim;
+    let mut reader = LogReader::default();
     for _ in 0..CLAIM_TRIES_MAX {
         let log = storage.list(&paths::log_folder(job)).await?;
         let renewals = storage.list(&paths::lease_folder(job)).await?;
         // Also those of which a killed writer left no object.
         let folders = storage.list_folders(&paths::job_folder(job)).await?;
-        let Some(records) = read_log(storage, job, &log).await? else { continue };
+        let Some(records) = reader.read(storage, job, &log).await? else { continue };
         let view = LogView::replay(records, options.retain).map_err(|error| JobError::Log(error.into()))?;
         let highest = paths::highest_checkpoint(job, &folders);
         if let Some(highest) = highest.filter(|highest| *highest > CHECKPOINT_ID_MAX) {
@@ -182,13 +184,10 @@ pub async fn begin_attempt(storage: &dyn CheckpointStorage, claim: JobClaim<'_>)
         let objects: Vec<ObjectPath> = records.chain(renewals.into_iter().filter(is_old)).collect();
         let mut left_overs: Vec<Discard> =
             orphaned_checkpoints(job, &folders, &start).into_iter().map(Discard::Folder).collect();
-        left_overs.extend(objects.chunks(LEFT_OVERS_MAX).map(|objects| Discard::Objects(objects.to_vec())));
+        left_overs.extend(Discard::of_objects(&objects));
         if view.is_finished() {
-            // What the last attempt failed to delete is still deleted: there will be no other that could. Nobody can claim the
-            // job any more, so that there is nobody who could fence this.
-            remove_left_overs(storage, job, &left_overs).await;
             let by_own = view.claim().is_some_and(|claim| claim.nonce == claimant.nonce);
-            return Ok(Begun::Finished { by_own });
+            return Ok(Begun::Finished { by_own, left_overs });
         }
         if let Some(sequence) = claimant.is_kept_out_by(&view) {
             return Ok(Begun::Held { sequence });
@@ -312,10 +311,10 @@ pub(crate) fn max_parallelism(
 }
 
 /// Deletes what the attempts of a finished job have left. What cannot be deleted now is found again at the next start.
-pub(crate) async fn remove_left_overs(storage: &dyn CheckpointStorage, job: &JobName, left_overs: &[Discard]) {
+pub async fn remove_left_overs(storage: &dyn CheckpointStorage, job: &JobName, left_overs: &[Discard]) {
     let mut failures = 0;
-    for discard in left_overs {
-        if let Err(error) = delete(storage, discard).await {
+    for discard in left_overs.iter().flat_map(Discard::each) {
+        if let Err(error) = delete(storage, &discard).await {
             tracing::warn!(target: "highwater::job", %job, %discard, %error, "what a dead attempt left could not be deleted");
             failures += 1;
         }
@@ -325,25 +324,45 @@ pub(crate) async fn remove_left_overs(storage: &dyn CheckpointStorage, job: &Job
     }
 }
 
-/// The records of the log; `None` when one went away between the listing and the reading, which a running attempt does
-/// to records that no start needs: list again.
-pub(crate) async fn read_log(
-    storage: &dyn CheckpointStorage,
-    job: &JobName,
-    objects: &[ObjectPath],
-) -> Result<Option<Vec<(u64, LogRecord)>>, JobError> {
-    let mut records = Vec::new();
-    for path in objects {
-        let Some(sequence) = paths::sequence_of(job, path) else { continue };
-        let bytes = match storage.read(path).await {
-            Ok(bytes) => bytes,
-            Err(StorageError::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let record = decode_log_record(&bytes).map_err(|error| JobError::Log(format!("{path}: {error}").into()))?;
-        records.push((sequence, record));
+/// Reads the job log, as often as it changes meanwhile.
+#[derive(Default)]
+pub(crate) struct LogReader {
+    /// What was read before. Claims are read again: one that is void may have been removed, and another be in its place.
+    known: BTreeMap<u64, LogRecord>,
+}
+
+impl LogReader {
+    /// The records of the log; `None` when some went away between the listing and the reading, which a running attempt does to
+    /// records that no start needs: list again. Then only few are left to be read, so that it does not matter how fast they go.
+    pub(crate) async fn read(
+        &mut self,
+        storage: &dyn CheckpointStorage,
+        job: &JobName,
+        objects: &[ObjectPath],
+    ) -> Result<Option<Vec<(u64, LogRecord)>>, JobError> {
+        let (mut records, mut are_all_there) = (Vec::new(), true);
+        for path in objects {
+            let Some(sequence) = paths::sequence_of(job, path) else { continue };
+            if let Some(record) = self.known.get(&sequence) {
+                records.push((sequence, record.clone()));
+                continue;
+            }
+            let bytes = match storage.read(path).await {
+                Ok(bytes) => bytes,
+                Err(StorageError::NotFound { .. }) => {
+                    are_all_there = false;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let record = decode_log_record(&bytes).map_err(|error| JobError::Log(format!("{path}: {error}").into()))?;
+            if !matches!(record, LogRecord::Claim { .. }) {
+                self.known.insert(sequence, record.clone());
+            }
+            records.push((sequence, record));
+        }
+        Ok(are_all_there.then_some(records))
     }
-    Ok(Some(records))
 }
 
 /// Appends a record under a number. Whether it is there now; `false` when another record has the number.

@@ -78,8 +78,9 @@ fn the_start_of_a_finished_job_deletes_what_its_last_attempt_could_not() {
     let finished = LogRecord::Finished { attempt: claimed.start.attempt };
     assert!(block_on(append(&storage, &job(), claimed.start.next_sequence, &finished)).unwrap());
     let left = leave_behind(&storage, 3, 1);
-    assert!(matches!(begin(&storage, 8), Begun::Finished { by_own: false }));
-    assert!(matches!(begin(&storage, 7), Begun::Finished { by_own: true }), "who has not heard that it is done");
+    assert!(matches!(begin(&storage, 8), Begun::Finished { by_own: false, .. }));
+    let Begun::Finished { by_own: true, left_overs } = begin(&storage, 7) else { panic!("who has not heard of it") };
+    block_on(remove_left_overs(&storage, &job(), &left_overs));
     assert!(!exists(&storage, &left));
     assert_eq!(block_on(storage.list(&paths::log_folder(&job()))).unwrap().len(), 2);
 }
@@ -147,4 +148,34 @@ fn a_folder_of_a_checkpoint_behind_which_ids_would_run_out_is_an_error_that_name
         let Err(error) = begun else { panic!("it was begun") };
         assert!(crate::error::chain_of(&error).contains(&format!("a folder of checkpoint {checkpoint} under job")));
     }
+}
+
+/// However fast its records go, a start comes to the end of reading the log.
+#[test]
+fn a_log_of_which_records_are_deleted_at_every_call_is_read() {
+    let inner = Arc::new(MemoryCheckpointStorage::new());
+    let Begun::Claimed(claimed) = begin(&inner, 7) else { panic!("the job is not finished") };
+    let attempt = claimed.start.attempt;
+    for checkpoint in 1..=200 {
+        let metadata = StateHandle::Inline(Bytes::from_static(b"1"));
+        let record = LogRecord::Completed { attempt, checkpoint: CheckpointId(checkpoint), metadata };
+        assert!(block_on(append(&*inner, &job(), claimed.start.next_sequence + checkpoint - 1, &record)).unwrap());
+    }
+    let faults = Faults::default();
+    let (log, deletes) = (paths::log_folder(&job()), inner.clone());
+    // The cleaner of the running attempt is as fast as the reader, which begins with the oldest record, too.
+    let delete = move || {
+        let records = block_on(deletes.list(&log)).unwrap();
+        if records.len() > 3 {
+            block_on(deletes.delete(&records[2])).unwrap();
+        }
+    };
+    faults.arm(When::every(Operation::Read), Fault::Delay(Arc::new(delete)));
+    let storage = FaultyStorage::new(inner.clone(), faults);
+    let mut reader = LogReader::default();
+    let tries = (1..CLAIM_TRIES_MAX).find(|_| {
+        let listed = block_on(inner.list(&paths::log_folder(&job()))).unwrap();
+        block_on(reader.read(&storage, &job(), &listed)).unwrap().is_some()
+    });
+    assert!(tries.is_some_and(|tries| tries <= 5), "{tries:?}");
 }

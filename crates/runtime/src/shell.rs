@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_checkpoint::{
-    Action, AttemptStart, Coordinator, CoordinatorConfig, Decline, Discard, Event, RequestId, TaskPlan,
+    Action, AttemptStart, Coordinator, CoordinatorConfig, Decline, Discard, Event, RequestId, StorageLane, TaskPlan,
 };
 use highwater_state_api::{Attempt, CheckpointId, CheckpointStorage, KEY_HASH_ID, SubtaskId};
 use tokio::sync::mpsc;
@@ -243,10 +243,14 @@ impl Shell {
         }
     }
 
-    /// Once the attempt is over: waits until all its storage work is done, and hears what became of it.
-    pub(crate) async fn storage_idle(&mut self) {
+    /// Once the attempt is over: waits until its storage work is done, and hears what became of it. Deletions are waited for only
+    /// if nothing comes after them.
+    pub(crate) async fn storage_idle(&mut self, is_last: bool) {
         let pool = self.storage_work.pool.clone();
-        self.hear_until(pool.idle()).await;
+        match is_last {
+            true => self.hear_until(pool.idle()).await,
+            false => self.hear_until(pool.idle_but_for_clean_up()).await,
+        };
         // Work is done when its answer is on its way.
         while let Ok(input) = self.inputs.try_recv() {
             self.on_late_input(input);
@@ -337,13 +341,10 @@ impl Shell {
                     let failed = answer_of_failure(&job, &action);
                     let (fence, attempt) = (self.storage_work.fence.clone(), self.attempt);
                     let answer = move |event| Input::Event(attempt, event);
-                    let is_log = matches!(action, Action::AppendLog { .. } | Action::ReadLog { .. });
+                    let lane = action.lane();
                     let work = async move { carry_out(&*storage, &job, &fence, action).await.map(answer) };
                     let failed = move |cause| failed(cause).map(answer);
-                    match is_log {
-                        true => self.storage_work.pool.submit_apart(format!("{}-log", self.job.name), work, failed),
-                        false => self.storage_work.pool.submit(work, failed),
-                    }
+                    self.storage_work.pool.submit(lane, work, failed);
                 }
                 Order::TriggerHooks(checkpoint, triggered_at_ms) => {
                     let (hooks, attempt) = (self.job.config.hooks.clone(), self.attempt);
@@ -354,7 +355,7 @@ impl Shell {
                     let failed = move |cause| {
                         Some(Input::Event(attempt, Event::HookFailed { checkpoint, identifier: None, cause }))
                     };
-                    self.storage_work.pool.submit(work, failed);
+                    self.storage_work.pool.submit(StorageLane::Checkpoints, work, failed);
                 }
                 Order::LogSilent { sequence, waited_ms } => {
                     let job = &self.job.name;

@@ -11,7 +11,7 @@ use crate::driver::Job;
 use crate::error::chain_of;
 use crate::job::Owner;
 use crate::reminder::{self, watched};
-use crate::restore::read_log;
+use crate::restore::LogReader;
 use crate::{JobError, threads};
 
 /// How many times a standby looks within one lease.
@@ -92,7 +92,7 @@ impl StandbyWatch {
         // Only when there are other records than before are they read.
         let standing = match self.known.take() {
             Some((known, standing)) if known == log => standing,
-            _ => match read_log(storage, job, &log).await {
+            _ => match LogReader::default().read(storage, job, &log).await {
                 Ok(Some(records)) => self.standing(records, retain)?,
                 // Records went away while they were read, which is a sign of life.
                 Ok(None) => return Ok(StandbyLook::Held),

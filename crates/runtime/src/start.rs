@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use highwater_checkpoint::{AttemptFailure, HookState, Now};
+use highwater_checkpoint::{AttemptFailure, Discard, HookState, Now};
 use highwater_state_api::{CheckpointId, RowSettings};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -37,6 +37,8 @@ pub(crate) struct Claims {
     /// The checkpoint whose record the last attempt was appending when it ended, and has not heard what became of it: the next claim
     /// tells.
     undecided: Mutex<Option<CheckpointId>>,
+    /// The largest id of a checkpoint that it has triggered, be it a failed one of which nothing is left.
+    triggered: Mutex<Option<CheckpointId>>,
     /// What it has seen of whoever has the job, as a standby.
     standby_watch: SharedWatch,
 }
@@ -51,6 +53,7 @@ impl Claims {
             has_claimed: AtomicBool::new(false),
             keeper: Mutex::new(None),
             undecided: Mutex::new(None),
+            triggered: Mutex::new(None),
             standby_watch: Arc::new(tokio::sync::Mutex::new(watch)),
         }
     }
@@ -69,12 +72,21 @@ impl Claims {
         *self.undecided.lock().unwrap_or_else(PoisonError::into_inner) = checkpoint;
     }
 
+    /// An attempt has ended that has triggered no later checkpoint than this one.
+    pub(crate) fn set_triggered(&self, checkpoint: Option<CheckpointId>) {
+        *self.triggered.lock().unwrap_or_else(PoisonError::into_inner) = checkpoint;
+    }
+
     /// Why the job has ended, if its owner has cancelled it.
     pub(crate) fn cancelled(&self) -> JobError {
         match *self.undecided.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(checkpoint) => JobError::CancelledUndecided { checkpoint },
             None => JobError::Cancelled,
         }
+    }
+
+    fn triggered(&self) -> Option<CheckpointId> {
+        *self.triggered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// By this the process knows its own claims again.
@@ -89,6 +101,8 @@ pub(crate) enum Started {
     Finished {
         /// In an attempt of this process, which has not heard of it.
         by_own: bool,
+        /// What was not deleted then.
+        left_overs: Vec<Discard>,
     },
     /// Its owner has cancelled it.
     Cancelled,
@@ -119,6 +133,16 @@ pub(crate) enum Tried {
     Ended(Started),
     /// The job is another process's.
     Held,
+}
+
+impl Tried {
+    /// The owner has cancelled meanwhile: what was prepared is dropped. That the job has finished counts.
+    fn cancelled(self) -> Self {
+        match self {
+            finished @ Self::Ended(Started::Finished { .. }) => finished,
+            Self::Ended(Started::Prepared(_) | Started::Cancelled) | Self::Held => Self::Ended(Started::Cancelled),
+        }
+    }
 }
 
 /// Claims the job and reads what it goes on from. A standby waits before.
@@ -154,8 +178,7 @@ async fn start_over(starter: &Starter, over: Over, owner: &mut Owner) -> Result<
         joined = watched(&starter.job.name, reminder::START, &mut work) => joined,
         () = owner.cancel() => tokio::select! {
             biased;
-            // What was prepared meanwhile is dropped.
-            joined = work => joined.map(|tried| tried.map(|_| Tried::Ended(Started::Cancelled))),
+            joined = work => joined.map(|tried| tried.map(Tried::cancelled)),
             () = owner.cancel_overdue() => {
                 tracing::warn!(target: "highwater::job", job = %starter.job.name, "the storage has not answered before the start was cancelled");
                 return Ok(Tried::Ended(Started::Cancelled));
@@ -197,10 +220,12 @@ impl Starter {
             JobClaim { accepts: &accepts(job), ..JobClaim::new(&job.name, &targets, job.restore_options(), claimant) };
         let begun = match adoption {
             Some(adoption) => adoption.begin_attempt(&storage, claim, begun_at).await?,
-            None => begin_attempt(&storage, claim).await?,
+            None => begin_attempt(&storage, JobClaim { triggered: claims.triggered(), ..claim }).await?,
         };
         let claimed = match begun {
-            Begun::Finished { by_own } => return Ok(Tried::Ended(Started::Finished { by_own })),
+            Begun::Finished { by_own, left_overs } => {
+                return Ok(Tried::Ended(Started::Finished { by_own, left_overs }));
+            }
             Begun::Held { sequence } if over == Over::Own => {
                 return Err(JobError::Coordinator(AttemptFailure::Fenced { sequence }));
             }
@@ -209,6 +234,8 @@ impl Starter {
         };
         claims.has_claimed.store(true, Ordering::Relaxed);
         claims.set_undecided(None);
+        // A storage may have blocked the thread until here: whoever has cancelled meanwhile is heard.
+        yield_now().await;
         let fence = match adoption {
             Some(adoption) => adoption.fence.clone(),
             None => self.fence(&claimed, begun_at, runtime.clone()),
@@ -252,9 +279,7 @@ impl Starter {
         let prepared = prepare(&preparation, &mut claimed).await?;
         // Hooks belong to the whole job, and that goes on.
         if self.adoption.is_none() {
-            // As before the sinks: what user code has taken its time for may not be wanted any more.
-            yield_now().await;
-            restore_hooks(job, &claimed)?;
+            restore_hooks(job, &claimed).await?;
         }
         Ok(StartedAttempt { claimed, prepared, fence: fence.clone() })
     }
@@ -299,10 +324,10 @@ fn accepts(job: &Job) -> impl Fn(&Restored, &[HookState]) -> Result<(), JobError
 
 /// Tells the hooks where the attempt begins, which is not decided before all state was read. They may wait, as this thread
 /// may.
-fn restore_hooks(job: &Job, claimed: &ClaimedJob) -> Result<(), JobError> {
+async fn restore_hooks(job: &Job, claimed: &ClaimedJob) -> Result<(), JobError> {
     match &claimed.restored {
-        Some((checkpoint, _)) => job.config.hooks.restore(&job.name, *checkpoint, &claimed.hooks),
-        None => job.config.hooks.reset(&job.name),
+        Some((checkpoint, _)) => job.config.hooks.restore(&job.name, *checkpoint, &claimed.hooks).await,
+        None => job.config.hooks.reset(&job.name).await,
     }
 }
 

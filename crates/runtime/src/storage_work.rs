@@ -93,24 +93,28 @@ async fn delete_if_allowed(
     fence: &Fence,
     discard: &Discard,
 ) -> Result<(), NotDeleted> {
-    tracing::debug!(target: "highwater::effect", %job, %discard, "about to delete");
-    fence.check().await?;
-    delete(storage, discard).await?;
-    tracing::debug!(target: "highwater::effect", %job, %discard, "deleted");
-    Ok(())
+    let mut result = Ok(());
+    for discard in discard.each() {
+        tracing::debug!(target: "highwater::effect", %job, %discard, "about to delete");
+        fence.check().await?;
+        match delete(storage, &discard).await {
+            Ok(()) => tracing::debug!(target: "highwater::effect", %job, %discard, "deleted"),
+            // One that cannot be deleted does not keep the others.
+            Err(error) => result = result.and(Err(error.into())),
+        }
+    }
+    result
 }
 
-/// Deletes what is there of it. What is not there was deleted before.
+/// Deletes what is there of it, up to the first that cannot be deleted. What is not there was deleted before.
 pub(crate) async fn delete(storage: &dyn CheckpointStorage, discard: &Discard) -> Result<(), StorageError> {
     match discard {
         Discard::Folder(folder) => storage.delete_folder(folder).await,
         Discard::Objects(paths) => {
-            let mut result = Ok(());
             for path in paths {
-                // One that cannot be deleted does not keep the others.
-                result = result.and(storage.delete(path).await);
+                storage.delete(path).await?;
             }
-            result
+            Ok(())
         }
     }
 }

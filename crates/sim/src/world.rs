@@ -13,7 +13,7 @@ use std::time::Duration;
 use highwater_checkpoint::{AttemptFailure, Event, Now};
 use highwater_runtime::control::Report;
 use highwater_runtime::graph::JobGraph;
-use highwater_runtime::restore::{Begun, Claimant, JobClaim, Over, RestoreOptions, begin_attempt};
+use highwater_runtime::restore::{Begun, Claimant, JobClaim, Over, RestoreOptions, begin_attempt, remove_left_overs};
 use highwater_runtime::{Fence, FenceSetup, JobError, MasterEnd, Renewals, StandbyLook, StandbyWatch};
 use highwater_state_api::{Attempt, CheckpointId, JobName, MaxParallelism};
 
@@ -418,7 +418,10 @@ impl World {
                 let begun_ms = clock.load(Ordering::Relaxed);
                 let claim = JobClaim::new(&job, &targets, options, Claimant { nonce, over });
                 match begin_attempt(&storage, claim).await? {
-                    Begun::Finished { .. } => return Ok(Started::Finished),
+                    Begun::Finished { left_overs, .. } => {
+                        remove_left_overs(&storage, &job, &left_overs).await;
+                        return Ok(Started::Finished);
+                    }
                     Begun::Held { .. } if stands_by => {}
                     Begun::Held { .. } => return Ok(Started::Held),
                     Begun::Claimed(claimed) => break (claimed, begun_ms),

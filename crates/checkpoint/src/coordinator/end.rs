@@ -1,6 +1,6 @@
 //! How checkpoints, and the coordinator itself, come to an end without being complete, and what is deleted then.
 
-use highwater_state_api::{Attempt, CheckpointId, JobName, StateHandle};
+use highwater_state_api::{Attempt, CheckpointId, JobName, ObjectPath, StateHandle};
 
 use super::Coordinator;
 use crate::failure_count::TooMany;
@@ -125,9 +125,8 @@ impl Coordinator {
             let path = handle.object().filter(|path| path.is_under(&folder));
             path.is_some_and(|path| pending.is_none_or(|pending| !pending.names(path)))
         });
-        if !handles.is_empty() {
-            self.cleaner.push(Discard::Objects(handles.iter().filter_map(StateHandle::object).cloned().collect()));
-        }
+        let objects: Vec<ObjectPath> = handles.iter().filter_map(StateHandle::object).cloned().collect();
+        Discard::of_objects(&objects).for_each(|discard| self.cleaner.push(discard));
     }
 
     /// A checkpoint of this attempt has failed: everything in its folder goes.

@@ -91,13 +91,11 @@ impl Coordinator {
         }
         actions.extend(dropped.checkpoints.into_iter().map(|checkpoint| Action::NotifySubsumed { checkpoint }));
         dropped.folders.into_iter().for_each(|folder| self.cleaner.push(Discard::Folder(folder)));
-        if !dropped.records.is_empty() {
-            let records = dropped.records.iter().map(|record| paths::log_record(&self.config.job, *record));
-            self.cleaner.push(Discard::Objects(records.collect()));
-        }
+        let records = dropped.records.iter().map(|record| paths::log_record(&self.config.job, *record));
+        Discard::of_objects(&records.collect::<Vec<_>>()).for_each(|discard| self.cleaner.push(discard));
         if let Some(subtasks) = settles {
             if subtasks.is_empty() {
-                self.log.push(now.monotonic_ms, LogRecord::Finished { attempt: self.attempt }, actions);
+                self.finish(now.monotonic_ms, actions);
             }
             self.settling = Some(Settling::new(checkpoint, subtasks, now.monotonic_ms));
         }
@@ -112,6 +110,14 @@ impl Coordinator {
     ) {
         self.tasks.settled(subtask, checkpoint);
         if self.settling.as_mut().is_some_and(|settling| settling.settled(subtask, checkpoint)) {
+            self.finish(now_ms, actions);
+        }
+    }
+
+    /// Everybody has settled the final checkpoint. While a region is restarted its claim is on the way to the same number of the
+    /// log: then it is the next attempt that ends the job.
+    fn finish(&mut self, now_ms: u64, actions: &mut Vec<Action>) {
+        if !self.is_failing_over {
             self.log.push(now_ms, LogRecord::Finished { attempt: self.attempt }, actions);
         }
     }

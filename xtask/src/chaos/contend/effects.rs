@@ -103,8 +103,7 @@ impl Evidence {
                 }
                 ("highwater::effect:", text) => {
                     let (asked, checkpoint) = about.get(line.thread).cloned().with_context(|| line.whole.to_owned())?;
-                    // Without a claim it has found the job finished, and tidies up what nobody will need any more.
-                    let Some(attempt) = attempt else { continue };
+                    let attempt = attempt.with_context(|| line.whole.to_owned())?;
                     let kind = match text {
                         "linked" => Kind::Commit { checkpoint },
                         "cleared" => Kind::Clear,
@@ -278,7 +277,7 @@ mod tests {
     fn an_effect_that_a_claim_has_overtaken_is_counted() {
         let mut lines = first();
         lines.push((9, 5, "effect", "about to commit operator=files subtask=0 checkpoint=7"));
-        lines.push((9, 6, "effect", "about to delete discard=Folder(flights/chk-6-1)"));
+        lines.push((9, 6, "effect", "about to delete discard=flights/chk-6-1"));
         lines.push((12, 5, "effect", "linked path=out/part-1"));
         let checked = judged(&[trace(&lines), second()]).unwrap();
         assert_eq!(checked, Checked { claims: 2, commits: 1, overtaken_commits: 1, ..Checked::default() });
@@ -289,8 +288,8 @@ mod tests {
         let mut lines = first();
         lines.push((3, 5, "effect", "about to commit operator=files subtask=0 checkpoint=8"));
         lines.push((4, 5, "effect", "linked path=out/part-1"));
-        lines.push((5, 5, "effect", "about to delete discard=Folder(flights/chk-7-1)"));
-        lines.push((6, 5, "effect", "deleted discard=Folder(flights/chk-7-1)"));
+        lines.push((5, 5, "effect", "about to delete discard=flights/chk-7-1"));
+        lines.push((6, 5, "effect", "deleted discard=flights/chk-7-1"));
         let wrong = judged(&[trace(&lines), second()]).unwrap_err();
         assert_eq!(wrong.len(), 2, "{wrong:?}");
         assert!(wrong[0].starts_with("committed before its checkpoint"), "{wrong:?}");
