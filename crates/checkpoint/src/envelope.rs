@@ -82,7 +82,9 @@ pub enum FormatError {
         found: [u8; 8],
     },
     /// The file was written by a later release.
-    #[error("{kind} has format version {found}, this release reads up to {expected}")]
+    #[error(
+        "{kind} has format version {found}, this release reads up to {expected}: a newer one has written it, or it is damaged"
+    )]
     UnknownVersion {
         /// What was to be read.
         kind: FileKind,

@@ -262,6 +262,10 @@ pub(crate) async fn read_newest(
         }
         first_error.get_or_insert(error);
     }
+    // The error is about one of them.
+    for DamagedCheckpoint { checkpoint, cause } in damaged.iter().filter(|_| first_error.is_some()) {
+        tracing::error!(target: "highwater::job", %job, %checkpoint, cause, "damaged, and no older one can be read");
+    }
     first_error.map_or(Ok(None), Err)
 }
 

@@ -27,6 +27,9 @@ pub trait Patience: Send + Sync + fmt::Debug {
     async fn wait(&self, tries: u32) -> bool;
 }
 
+/// From which failure of one call on people are told of each: the storage may be down, and a checkpoint may wait long for it.
+const REPORTED_TRIES: u32 = 3;
+
 /// A storage around another that repeats calls which fail with [`StorageError::Unavailable`]. Every other error is final and
 /// comes back at once. When nobody waits any more, no call is begun.
 ///
@@ -59,6 +62,12 @@ impl RetryingStorage {
             return Err(error);
         }
         *tries += 1;
+        if *tries >= REPORTED_TRIES
+            && let StorageError::Unavailable { operation, path, source } = &error
+        {
+            let (tries, cause) = (*tries, source.to_string());
+            tracing::warn!(target: "highwater::checkpoint", operation, %path, tries, cause, "the storage fails and is asked again");
+        }
         if self.patience.wait(*tries).await { Ok(()) } else { Err(gave_up(error, *tries)) }
     }
 

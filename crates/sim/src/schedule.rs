@@ -457,7 +457,10 @@ impl World {
                     // What a fenced attempt hears late may have been superseded and deleted long ago.
                     let is_to_be_read =
                         !self.is_fenced(process.attempt) && !self.completed.is_damaged(process.attempt, checkpoint);
-                    if self.told.insert((process.attempt, checkpoint)) && is_to_be_read {
+                    if !self.told.insert((process.attempt, checkpoint)) {
+                        return Err(progress::unexpected(format!("checkpoint {checkpoint} is complete twice")));
+                    }
+                    if is_to_be_read {
                         self.coverage.count("checkpoints completed");
                         self.tempt_fate();
                         let metadata =

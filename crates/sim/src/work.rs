@@ -97,7 +97,7 @@ impl Work {
     }
 }
 
-/// Polls a future by hand. It must give way only where the storage does: nobody wakes it.
+/// Polls a future by hand. Nobody wakes it: where it gives way, it goes on when it is polled again.
 pub(crate) fn poll_once<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
     match future.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => Some(done),
