@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use highwater::connectors::CollectedRecords;
 use highwater::prelude::*;
 use highwater::state::CheckpointId;
+use highwater::stream::{BoxedError, MasterTriggerRestoreHook};
 
 use crate::killed_process;
-use crate::pace::Pace;
-use crate::support::{NEVER, count, files_below, take_checkpoints, wait_until};
+use crate::pace::{Grants, Pace};
+use crate::support::{NEVER, Notes, count, environment, files_below, storage, take_checkpoints, wait_until};
 
 const NUMBERS: u64 = 1_000;
 
@@ -117,6 +120,49 @@ fn a_fresh_start_that_is_killed_goes_on_from_its_own_newest_checkpoint_and_leave
     let restored = job(OLD, folder.path(), None).execute().unwrap();
     assert_eq!(restored.status.restored_from, Some(CheckpointId(3)));
     assert_eq!(restored.status.records_read, NUMBERS - 100);
+}
+
+/// Hears of checkpoints, and does not take part in the second.
+struct Hook(Notes<u64>);
+
+impl MasterTriggerRestoreHook for Hook {
+    fn identifier(&self) -> &str {
+        "hook"
+    }
+
+    fn trigger_checkpoint(&mut self, checkpoint: CheckpointId, _: u64) -> Result<Option<Vec<u8>>, BoxedError> {
+        self.0.note(checkpoint.0);
+        if checkpoint.0 == 2 { Err("as planned".into()) } else { Ok(None) }
+    }
+
+    fn restore_checkpoint(&mut self, _: CheckpointId, _: Option<&[u8]>) -> Result<(), BoxedError> {
+        Ok(())
+    }
+}
+
+/// Of one that has failed nothing is left, but hooks and statistics know of it.
+///
+/// Contract: J190.
+#[test]
+fn not_even_those_of_failed_ones_are_used_again_after_a_restart() {
+    let (notes, grants) = (Notes::new(), Grants::new(NUMBERS / 2));
+    let env = environment("failing", storage());
+    env.enable_checkpointing(NEVER).set_tolerable_checkpoint_failures(5);
+    env.add_master_hook(Hook(notes.clone())).unwrap();
+    let is_to_fail = Arc::new(AtomicBool::new(false));
+    let fail = is_to_fail.clone();
+    let fails = move |_| if fail.swap(false, Ordering::Relaxed) { Err("as planned".into()) } else { Ok(()) };
+    count(&env, NUMBERS, Some(Pace::Granted(grants.clone())), &CollectedRecords::default(), fails);
+    let handle = env.execute_async().unwrap();
+    take_checkpoints(&handle, 1);
+    handle.trigger_checkpoint().wait().unwrap_err();
+    is_to_fail.store(true, Ordering::Relaxed);
+    grants.add(1);
+    wait_until("the job is restarted", || handle.status().restarts == 1);
+    take_checkpoints(&handle, 1);
+    handle.cancel();
+    handle.wait().unwrap_err();
+    assert_eq!(notes.take(), [1, 2, 3]);
 }
 
 /// Field case: R25.
