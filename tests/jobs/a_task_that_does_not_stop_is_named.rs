@@ -1,7 +1,7 @@
 //! Code of the user that blocks for ever keeps no owner of a job from cancelling it, nor the job from going on in another attempt.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 
 use highwater::connectors::CollectedRecords;
@@ -41,5 +41,38 @@ fn and_the_next_start_of_its_job_goes_on() {
     count(&env, NUMBERS, None, &records, |_| Ok(()));
     assert_eq!(env.execute().unwrap().outcome, JobOutcome::Finished);
     assert_counted(&records, NUMBERS);
+    drop(release);
+}
+
+/// Blocks where it is dropped, once.
+#[derive(Clone)]
+struct Blocks(Arc<(Mutex<Receiver<()>>, AtomicBool)>);
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        if self.0.1.swap(false, Ordering::Relaxed) {
+            let _ = self.0.0.lock().unwrap().recv();
+        }
+    }
+}
+
+/// The same of a function that has said that it is done.
+#[test]
+fn also_where_it_blocks_when_it_is_dropped() {
+    let (release, released) = sync_channel::<()>(0);
+    let blocks = Blocks(Arc::new((Mutex::new(released), AtomicBool::new(false))));
+    let is_to_block = blocks.0.clone();
+    let env = environment("stuck", storage());
+    env.enable_checkpointing(NEVER);
+    count(&env, 1_000, Some(Pace::up_to(500)), &CollectedRecords::default(), move |_| {
+        let _ = &blocks;
+        Ok(())
+    });
+    let handle = env.execute_async().unwrap();
+    take_checkpoints(&handle, 1);
+    is_to_block.1.store(true, Ordering::Relaxed);
+    handle.cancel();
+    let Err(JobError::Threads(cause)) = handle.wait() else { panic!("nothing was said") };
+    assert_eq!(cause, "these tasks did not stop within 30 s, their code blocks: counter -> sink (0)");
     drop(release);
 }

@@ -149,7 +149,21 @@ impl Action {
         match self {
             Self::AppendLog { .. } | Self::ReadLog { .. } => StorageLane::Log,
             Self::Discard { .. } => StorageLane::CleanUp,
-            _ => StorageLane::Checkpoints,
+            Self::InitializeLocation { .. }
+            | Self::SnapshotEnumerators { .. }
+            | Self::TriggerHooks { .. }
+            | Self::TriggerSubtasks { .. }
+            | Self::FinishSubtasks { .. }
+            | Self::WriteMetadata { .. }
+            | Self::ReportLogSilence { .. }
+            | Self::RequestFailed { .. }
+            | Self::RequestCompleted { .. }
+            | Self::NotifyComplete { .. }
+            | Self::NoteComplete { .. }
+            | Self::NotifyAborted { .. }
+            | Self::NotifySubsumed { .. }
+            | Self::Finished
+            | Self::Fail(_) => StorageLane::Checkpoints,
         }
     }
 }

@@ -65,7 +65,7 @@ pub struct LogView {
 pub const CHECKPOINT_ID_MAX: CheckpointId = CheckpointId(u64::MAX / 2);
 
 /// The largest number of a record, for the same reason.
-const SEQUENCE_MAX: u64 = u64::MAX / 2;
+pub const SEQUENCE_MAX: u64 = u64::MAX / 2;
 
 /// The records contradict each other: they were not written by this protocol, or some were changed or lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -62,7 +62,8 @@ pub use envelope::{FileKind, FormatError};
 pub use event::{Acknowledgement, Decline, Event};
 pub use failure::{CheckpointFailure, CheckpointFailureReason};
 pub use job_log::{
-    AttemptStart, CHECKPOINT_ID_MAX, Claim, CompletedCheckpoint, LogError, LogView, claim_record, orphaned_checkpoints,
+    AttemptStart, CHECKPOINT_ID_MAX, Claim, CompletedCheckpoint, LogError, LogView, SEQUENCE_MAX, claim_record,
+    orphaned_checkpoints,
 };
 pub use lease::{Lease, Silence, renewal_interval_ms};
 pub use log_format::{decode_log_record, encode_log_record};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use highwater_checkpoint::{AttemptFailure, Discard};
 use tokio::runtime::Handle;
@@ -27,6 +28,9 @@ use crate::{JobError, TaskError, failpoint};
 /// Reports and answers that may wait for the coordinator. Whoever has more waits.
 const INPUTS_MAX: usize = 1024;
 
+/// How long the end of a job waits for what it deletes beside what it looks for then.
+const CLEAN_UP_DEADLINE: Duration = Duration::from_secs(2);
+
 /// How an attempt ended.
 pub(crate) enum AttemptEnd {
     Finished,
@@ -49,9 +53,8 @@ pub(crate) async fn run_attempt(
     let starter = Starter { job: job.clone(), claims: claims.clone(), inputs: sender.clone(), adoption: None };
     let started = match start::start(starter, owner).await {
         Ok(Started::Finished { by_own, left_overs }) => {
-            if by_own {
-                tracing::info!(target: "highwater::job", job = %job.name, "finished");
-            }
+            let end = if by_own { "finished" } else { "the job has finished before" };
+            tracing::info!(target: "highwater::job", job = %job.name, "{end}");
             tidy_up(job, claims.nonce(), owner, Some(left_overs)).await;
             return Ok(if by_own { AttemptEnd::Finished } else { AttemptEnd::AlreadyFinished });
         }
@@ -148,7 +151,10 @@ impl RunningAttempt {
     ) -> Result<Option<String>, AttemptEnd> {
         let Self { job, shell, subtasks, .. } = self;
         let subtasks_of_tasks = subtasks.cancel_tasks(tasks);
-        let stopped = shell.serve_until(owner, |shell| shell.have_gone(&subtasks_of_tasks));
+        let stopped = async {
+            shell.serve_until(owner, |shell| shell.have_gone(&subtasks_of_tasks)).await?;
+            shell.serve(owner, subtasks.ended(tasks)).await
+        };
         match tokio::time::timeout(STOP_DEADLINE, stopped).await {
             Ok(result) => result.map(|()| {
                 subtasks.join(tasks);
@@ -250,16 +256,20 @@ impl RunningAttempt {
             tracing::error!(target: "highwater::job", job = %job.name, %stuck, "left behind");
         }
         // What is still being written belongs to this attempt and is to be over when the next one begins. If the storage hangs, the
-        // claim of the next one makes it harmless. What is being deleted nobody needs, the next one neither.
-        let is_idle = in_time(self.shell.storage_idle(!is_failure), owner).await.is_some();
+        // claim of the next one makes it harmless.
+        let is_idle = in_time(self.shell.storage_idle(), owner).await.is_some();
         self.claims.set_undecided(self.shell.undecided());
         is_finished |= self.shell.has_finished();
         // Nobody waits for answers any more, so that whatever still has one to give can be done.
         drop(self.shell);
         if !is_idle {
             tracing::warn!(target: "highwater::job", job = %job.name, "the storage has not answered before the attempt ended");
-            return Ok(is_finished);
         }
+        // What is being deleted nobody needs. After a failure the next attempt, or the next start, finds what is left.
+        if !is_failure {
+            let _ = in_time(tokio::time::timeout(CLEAN_UP_DEADLINE, self.pool.clean_up_idle()), owner).await;
+        }
+        self.pool.leave_clean_up();
         if is_finished {
             // Another start would delete the checkpoints, which nobody needs any more, and what answers that were on their way
             // when the job finished have left of others; and there will be none.
@@ -323,7 +333,6 @@ async fn left_overs_of(job: &Job, nonce: u64, storage: &RetryingStorage) -> Resu
 #[cfg(test)]
 mod tests {
     use std::future::pending;
-    use std::time::Duration;
 
     use tokio::sync::watch;
     use tokio::time::Instant;

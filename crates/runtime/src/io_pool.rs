@@ -63,6 +63,8 @@ pub(crate) struct IoPool {
     deletions: watch::Sender<usize>,
     /// How much other work is not done yet.
     others: watch::Sender<usize>,
+    /// Whether deletions that wait are left.
+    leaves_clean_up: watch::Sender<bool>,
     /// For which checkpoints nothing is to be tried again.
     pub(crate) over: OverCheckpoints,
 }
@@ -78,6 +80,7 @@ impl IoPool {
             clean_up: threads.clean_up.clone(),
             deletions: watch::Sender::new(0),
             others: watch::Sender::new(0),
+            leaves_clean_up: watch::Sender::new(false),
             over: OverCheckpoints::default(),
         }
     }
@@ -88,7 +91,7 @@ impl IoPool {
     }
 
     /// Runs work when there is room for it in its lane; what it returns goes to the coordinator. When it panics, what `panicked`
-    /// makes of the message does: every piece of work has its answer.
+    /// makes of the message does: every piece of work has its answer, unless the attempt is over before its turn comes.
     pub(crate) fn submit(
         &self,
         lane: StorageLane,
@@ -107,10 +110,15 @@ impl IoPool {
         };
         // Storage may block its thread, and state is serialised here: neither belongs on the coordinator's thread. What waits for
         // its turn needs none.
-        let (runtime, job) = (self.runtime.clone(), self.job.clone());
+        let (runtime, job, mut left) = (self.runtime.clone(), self.job.clone(), self.leaves_clean_up.subscribe());
         self.runtime.spawn(async move {
+            let place = tokio::select! {
+                biased;
+                _ = left.wait_for(|left| *left), if lane == StorageLane::CleanUp => return,
+                place = places.acquire_owned() => place,
+            };
             // Nobody closes the semaphores.
-            let Ok(place) = places.acquire_owned().await else { return };
+            let Ok(place) = place else { return };
             let done = runtime.spawn_blocking(move || {
                 run();
                 drop(place);
@@ -158,14 +166,18 @@ impl IoPool {
     }
 
     /// Waits until all work is done but for deletions.
-    pub(crate) async fn idle_but_for_clean_up(&self) {
+    pub(crate) async fn idle(&self) {
         until_none(&self.others).await;
     }
 
-    /// Waits until all work is done.
-    pub(crate) async fn idle(&self) {
-        until_none(&self.others).await;
+    /// Waits until nothing is to be deleted any more.
+    pub(crate) async fn clean_up_idle(&self) {
         until_none(&self.deletions).await;
+    }
+
+    /// Deletes nothing more than what has begun: the rest would wait before what the next attempt deletes.
+    pub(crate) fn leave_clean_up(&self) {
+        self.leaves_clean_up.send_replace(true);
     }
 }
 
@@ -241,13 +253,15 @@ mod tests {
     struct Lanes {
         pool: IoPool,
         answers: mpsc::Receiver<Input>,
+        /// The lanes of work that has begun.
+        begun: Arc<Mutex<Vec<StorageLane>>>,
     }
 
     impl Lanes {
         fn new(runtime: &Handle, threads: &StorageThreads) -> Self {
             let (inputs, answers) = mpsc::channel(100);
             let job = JobName::new("job").unwrap();
-            Self { pool: IoPool::new(job, runtime.clone(), threads, inputs), answers }
+            Self { pool: IoPool::new(job, runtime.clone(), threads, inputs), answers, begun: Arc::default() }
         }
 
         /// Begins work that blocks its thread until what is returned is dropped.
@@ -261,7 +275,9 @@ mod tests {
             // What is shared by reference is not asked for anything while it is `Sync`.
             let released = Mutex::new(released);
             let answer = Input::Event(Attempt(1), Event::Discarded { id: DiscardId(number) });
+            let begun = self.begun.clone();
             let work = async move {
+                begun.lock().unwrap().push(lane);
                 if let Some(released) = &*released.lock().unwrap() {
                     let _ = released.recv();
                 }
@@ -270,11 +286,24 @@ mod tests {
             self.pool.submit(lane, work, |_| None);
         }
 
+        /// How much work of a lane has begun.
+        fn begun(&self, lane: StorageLane) -> usize {
+            self.begun.lock().unwrap().iter().filter(|begun| **begun == lane).count()
+        }
+
+        /// Waits until so much work of a lane has begun.
+        async fn until_begun(&self, lane: StorageLane, work: usize) {
+            while self.begun(lane) < work {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+
         /// The number of the next work that is done.
         async fn done(&mut self) -> u64 {
-            match self.answers.recv().await {
-                Some(Input::Event(_, Event::Discarded { id })) => id.0,
-                _ => unreachable!("nothing else was submitted"),
+            match tokio::time::timeout(Duration::from_secs(60), self.answers.recv()).await {
+                Ok(Some(Input::Event(_, Event::Discarded { id }))) => id.0,
+                Ok(_) => unreachable!("nothing else was submitted"),
+                Err(_) => panic!("it waits for what hangs"),
             }
         }
     }
@@ -293,17 +322,37 @@ mod tests {
         next.submit(StorageLane::CleanUp, 31, None);
         next.submit(StorageLane::Checkpoints, 32, None);
         assert_eq!(next.done().await, 32, "an attempt has threads of its own for checkpoints, and none for deletions");
-        next.pool.idle_but_for_clean_up().await;
+        next.pool.idle().await;
+        for (lane, begun) in [(StorageLane::Checkpoints, 3), (StorageLane::Log, 4), (StorageLane::CleanUp, 2)] {
+            first.until_begun(lane, begun).await;
+            assert_eq!(first.begun(lane), begun, "{lane:?}");
+        }
+        assert_eq!(next.begun(StorageLane::CleanUp), 0);
 
         drop((writes, calls, deletions));
         assert_eq!(next.done().await, 31);
-        next.pool.idle().await;
+        next.pool.clean_up_idle().await;
         first.pool.idle().await;
+        first.pool.clean_up_idle().await;
         let mut all = Vec::new();
         while let Ok(Input::Event(_, Event::Discarded { id })) = first.answers.try_recv() {
             all.push(id.0);
         }
         all.sort_unstable();
         assert_eq!(all, [1, 2, 3, 4, 5, 11, 12, 13, 21, 22, 23, 24, 25]);
+    }
+    #[tokio::test]
+    async fn deletions_that_wait_are_left_to_the_next_attempt() {
+        let (runtime, threads) = (Handle::current(), StorageThreads::new(1));
+        let first = Lanes::new(&runtime, &threads);
+        let deletions: Vec<_> = (1..=5).map(|number| first.block(StorageLane::CleanUp, number)).collect();
+        first.until_begun(StorageLane::CleanUp, 2).await;
+        first.pool.leave_clean_up();
+        let mut next = Lanes::new(&runtime, &threads);
+        next.submit(StorageLane::CleanUp, 31, None);
+        drop(deletions);
+        assert_eq!(next.done().await, 31);
+        first.pool.clean_up_idle().await;
+        assert_eq!(first.begun(StorageLane::CleanUp), 2);
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -65,15 +65,9 @@ impl Owner {
         self.grace = None;
     }
 
-    /// Waits for something else than the storage: if the time of [`Self::cancel_overdue`] runs out meanwhile, it begins anew.
+    /// Waits for something else than the storage, which does not count for [`Self::cancel_overdue`].
     pub(crate) async fn aside<T>(&mut self, other: impl Future<Output = T>) -> T {
         let was_over = self.grace.as_ref().is_some_and(|grace| grace.is_elapsed());
-        let mut other = pin!(other);
-        tokio::select! {
-            biased;
-            done = &mut other => return done,
-            () = self.cancel_overdue() => {}
-        }
         let done = other.await;
         if !was_over {
             self.wait_anew();

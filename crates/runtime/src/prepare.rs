@@ -43,7 +43,7 @@ pub struct Preparation<'a> {
     pub adoption: Option<&'a Adoption>,
     /// Asked of a checkpoint that the attempt falls back to.
     pub accepts: &'a Accepts<'a>,
-    /// Told what the attempt goes on from, and again when it has fallen back.
+    /// Told what the attempt goes on from if that is something else than it was when it was claimed.
     pub note: &'a (dyn Fn(&ClaimedJob) + Sync),
     /// Time since a fixed instant, on a clock that never goes backwards.
     pub now: Duration,
@@ -66,7 +66,6 @@ pub struct Prepared {
 pub async fn prepare(preparation: &Preparation<'_>, claimed: &mut ClaimedJob) -> Result<Prepared, JobError> {
     let Preparation { job, storage, fence, adoption, accepts, note, .. } = *preparation;
     adoption.map_or(Ok(()), |adoption| adoption.check_newest(claimed))?;
-    note(claimed);
     let nobody = BTreeSet::new();
     let survivors = adoption.map_or(&nobody, |adoption| &adoption.survivors);
     let StateRead { finished, left_out, contexts, splits } = loop {

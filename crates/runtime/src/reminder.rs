@@ -17,7 +17,7 @@ pub(crate) const LOOK: &str = "the standby cannot see the job log: the storage h
 
 /// What is said of a deletion.
 pub(crate) const CLEAN_UP: &str =
-    "a deletion is not over yet: the storage has not answered. Nothing waits for it but other deletions";
+    "a deletion is not over yet: the storage has not answered. Only other deletions and the end of the job wait for it";
 
 /// How often it is said that work is not over yet.
 const REMINDER: Duration = Duration::from_secs(30);

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use highwater_checkpoint::{
     Assignment, AttemptStart, CHECKPOINT_ID_MAX, CheckpointMetadata, CompletedCheckpoint, Discard, FormatError,
-    HookState, LogRecord, LogView, OperatorTarget, claim_record, decode_log_record, decode_metadata_with_hooks,
-    encode_log_record, orphaned_checkpoints, paths, redistribute, successors, unclaimed_operators,
+    HookState, LogRecord, LogView, OperatorTarget, SEQUENCE_MAX, claim_record, decode_log_record,
+    decode_metadata_with_hooks, encode_log_record, orphaned_checkpoints, paths, redistribute, successors,
+    unclaimed_operators,
 };
 use highwater_state_api::{
     CheckpointId, CheckpointStorage, JobName, MaxParallelism, ObjectPath, OperatorUid, StateHandle, StorageError,
@@ -193,6 +194,9 @@ pub async fn begin_attempt(storage: &dyn CheckpointStorage, claim: JobClaim<'_>)
             return Ok(Begun::Held { sequence });
         }
         // Before the claim: a start that cannot go on must not stop a run that can.
+        if view.next_sequence() > SEQUENCE_MAX {
+            return Err(JobError::Log(format!("there is no number left behind log record {SEQUENCE_MAX}").into()));
+        }
         let mut damaged = Vec::new();
         let found = match read_newest(storage, job, view.completed(), targets, options, &mut damaged).await {
             Ok(found) => found,

@@ -105,7 +105,17 @@ impl RunningSubtasks {
         subtasks
     }
 
-    /// Waits for the threads of these tasks, which have said that they are done.
+    /// Waits for the threads of these tasks, which have said that they are done: what belongs to the user is dropped there.
+    pub(crate) async fn ended(&self, tasks: &BTreeSet<u32>) {
+        let is_running =
+            |(subtask, thread): &(SubtaskId, _)| tasks.contains(&subtask.task) && !JoinHandle::is_finished(thread);
+        while self.threads.iter().any(is_running) {
+            // Threads wake nobody when they end.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Forgets the threads of these tasks, which have ended.
     pub(crate) fn join(&mut self, tasks: &BTreeSet<u32>) {
         for (_, thread) in self.threads.extract_if(.., |(subtask, _)| tasks.contains(&subtask.task)) {
             // A panic in it was reported as the failure of its task.
@@ -135,7 +145,11 @@ impl RunningSubtasks {
         self.cancel();
         let expected: Vec<SubtaskId> = self.threads.iter().map(|(subtask, _)| *subtask).collect();
         let all = expected.iter().map(|subtask| subtask.task).collect();
-        if tokio::time::timeout(STOP_DEADLINE, shell.all_gone(&expected)).await.is_err() {
+        let stopped = async {
+            shell.all_gone(&expected).await;
+            shell.hear_until(self.ended(&all)).await;
+        };
+        if tokio::time::timeout(STOP_DEADLINE, stopped).await.is_err() {
             return Some(self.stuck(job, &all));
         }
         self.join(&all);

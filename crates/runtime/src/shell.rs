@@ -243,14 +243,10 @@ impl Shell {
         }
     }
 
-    /// Once the attempt is over: waits until its storage work is done, and hears what became of it. Deletions are waited for only
-    /// if nothing comes after them.
-    pub(crate) async fn storage_idle(&mut self, is_last: bool) {
+    /// Once the attempt is over: waits until its storage work is done but for deletions, and hears what became of it.
+    pub(crate) async fn storage_idle(&mut self) {
         let pool = self.storage_work.pool.clone();
-        match is_last {
-            true => self.hear_until(pool.idle()).await,
-            false => self.hear_until(pool.idle_but_for_clean_up()).await,
-        };
+        self.hear_until(pool.idle()).await;
         // Work is done when its answer is on its way.
         while let Ok(input) = self.inputs.try_recv() {
             self.on_late_input(input);

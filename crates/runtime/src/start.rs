@@ -234,6 +234,7 @@ impl Starter {
         };
         claims.has_claimed.store(true, Ordering::Relaxed);
         claims.set_undecided(None);
+        note_claimed(job, &claimed);
         // A storage may have blocked the thread until here: whoever has cancelled meanwhile is heard.
         yield_now().await;
         let fence = match adoption {

@@ -212,7 +212,7 @@ impl StateBackendRegistry {
     /// Reads what a configuration says of the checkpoint storage, and makes none: that would make its directory.
     ///
     /// # Errors
-    /// When no such storage is registered, an option of every storage has no valid value, or the factory refuses a setting.
+    /// When no such storage is registered, or its factory refuses a setting.
     pub fn check_checkpoint_storage(
         &self,
         configuration: &Configuration,

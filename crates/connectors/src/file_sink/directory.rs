@@ -68,7 +68,8 @@ pub(super) fn take(directory: &Path, start: &SinkStart<'_>) -> Result<(), FileSi
     let draft = directory.join(format!("{}{}", draft_prefix(start), start.attempt));
     let written = File::create(&draft)
         .and_then(|mut file| file.write_all(owner.as_bytes()).and_then(|()| file.sync_all()))
-        // A rename would replace it. Without links whoever renames last is the owner, and the other finds out below.
+        // A rename would replace it. Without links whoever renames last is the owner, and the other finds out below, or at its next
+        // start if both have begun at the same instant.
         .and_then(|()| if path.try_exists()? { Ok(()) } else { link_or_rename(&draft, &path) })
         .or_else(|error| match error.kind() {
             // Another start has taken the directory, or has removed the draft to do so: whose it is turns out below.
