@@ -132,6 +132,7 @@ fn the_configuration_is_explained_as_a_start_reads_it() {
         ("state.backend", "filesystem"),
         ("execution.checkpointing.dir", "s3://bucket/checkpoints"),
         ("execution.checkpointing.dir", ""),
+        ("execution.checkpointing.dir", "/tmp/a\0b"),
     ] {
         let env = unset("refused");
         env.configure(Configuration::from([(key, value)]));

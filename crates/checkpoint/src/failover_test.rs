@@ -92,6 +92,22 @@ fn a_task_that_goes_on_is_waited_for_until_it_has_reported_again() {
     assert!(next.all_running());
 }
 
+/// The claim for the region is on its way to the number that the end of the job would have.
+#[test]
+fn a_job_does_not_end_while_a_region_is_restarted() {
+    for fails in [false, true] {
+        let mut coordinator = Coordinator::new(config(), start());
+        run(&mut coordinator, "@0 ended\n enumerated 1\n ack 1\n written 1");
+        assert!(coordinator.may_fail_over());
+        if fails {
+            run(&mut coordinator, "@0 region-failed 1/0 lost");
+        }
+        let transcript = run(&mut coordinator, "@0 appended 6\n settled 1");
+        assert_eq!(coordinator.latest_complete(), Some(CheckpointId(1)));
+        assert_eq!(transcript.contains("finished"), !fails, "{transcript}");
+    }
+}
+
 #[test]
 fn a_job_that_is_about_to_be_over_does_not_fail_over() {
     let mut coordinator = Coordinator::new(config(), start());

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use highwater_checkpoint::{AttemptFailure, Discard};
 use tokio::runtime::Handle;
@@ -27,9 +26,6 @@ use crate::{JobError, TaskError, failpoint};
 
 /// Reports and answers that may wait for the coordinator. Whoever has more waits.
 const INPUTS_MAX: usize = 1024;
-
-/// How long the end of a job waits for what it deletes beside what it looks for then.
-const CLEAN_UP_DEADLINE: Duration = Duration::from_secs(2);
 
 /// How an attempt ended.
 pub(crate) enum AttemptEnd {
@@ -265,11 +261,6 @@ impl RunningAttempt {
         if !is_idle {
             tracing::warn!(target: "highwater::job", job = %job.name, "the storage has not answered before the attempt ended");
         }
-        // What is being deleted nobody needs. After a failure the next attempt, or the next start, finds what is left.
-        if !is_failure {
-            let _ = in_time(tokio::time::timeout(CLEAN_UP_DEADLINE, self.pool.clean_up_idle()), owner).await;
-        }
-        self.pool.leave_clean_up();
         if is_finished {
             // Another start would delete the checkpoints, which nobody needs any more, and what answers that were on their way
             // when the job finished have left of others; and there will be none.
@@ -279,9 +270,9 @@ impl RunningAttempt {
     }
 }
 
-/// Waits for the storage at the end of an attempt, for an owner who cancels not as long as otherwise. `None` when it has not
+/// Waits for the storage at the end of an attempt or of the job, for an owner who cancels not as long as otherwise. `None` when it has not
 /// answered by then: it is not waited for any more.
-async fn in_time<T>(answer: impl Future<Output = T>, owner: &mut Owner) -> Option<T> {
+pub(crate) async fn in_time<T>(answer: impl Future<Output = T>, owner: &mut Owner) -> Option<T> {
     tokio::select! {
         biased;
         answered = answer => Some(answered),
@@ -333,6 +324,7 @@ async fn left_overs_of(job: &Job, nonce: u64, storage: &RetryingStorage) -> Resu
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+    use std::time::Duration;
 
     use tokio::sync::watch;
     use tokio::time::Instant;

@@ -8,7 +8,7 @@ use highwater_checkpoint::OperatorTarget;
 use highwater_state_api::{Attempt, BackendPairing, CheckpointStorage, JobName, MaxParallelism, StateBackend};
 use tokio::sync::{oneshot, watch};
 
-use crate::attempt::{AttemptEnd, run_attempt};
+use crate::attempt::{AttemptEnd, in_time, run_attempt};
 use crate::checkpoint_config::CheckpointConfig;
 use crate::checkpoint_coordinator::CheckpointCoordinator;
 use crate::clock::{Clock, SystemClock};
@@ -30,6 +30,8 @@ use crate::{
     options, threads, transaction_timeout,
 };
 
+/// How long the end of a job waits for what its attempts were deleting.
+const CLEAN_UP_DEADLINE: Duration = Duration::from_secs(10);
 /// How long the end of a job waits for its checkpoints to be deleted.
 const DROP_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -154,6 +156,8 @@ async fn run(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, JobError> {
         }
     }
     claims.give_up_lease();
+    // What is being deleted nobody needs, and what is left the next start finds.
+    let _ = in_time(tokio::time::timeout(CLEAN_UP_DEADLINE, job.storage_threads.clean_up_idle()), owner).await;
     result
 }
 

@@ -41,13 +41,27 @@ pub(crate) struct StorageThreads {
     checkpoints: usize,
     /// By all attempts together.
     clean_up: Arc<Semaphore>,
+    /// How many deletions are not done yet.
+    deletions: watch::Sender<usize>,
+    /// How many attempts have begun. What an attempt has not begun to delete when the next one begins is left to that.
+    attempts: watch::Sender<u64>,
 }
 
 impl StorageThreads {
     /// Of a job with so many subtasks.
     pub(crate) fn new(subtasks: usize) -> Self {
         let checkpoints = (subtasks + CHECKPOINT_THREADS_OF_OTHERS).min(CHECKPOINT_THREADS_MAX);
-        Self { checkpoints, clean_up: Arc::new(Semaphore::new(CLEAN_UP_THREADS)) }
+        Self {
+            checkpoints,
+            clean_up: Arc::new(Semaphore::new(CLEAN_UP_THREADS)),
+            deletions: watch::Sender::new(0),
+            attempts: watch::Sender::new(0),
+        }
+    }
+
+    /// Waits until nothing is to be deleted any more.
+    pub(crate) async fn clean_up_idle(&self) {
+        until_none(&self.deletions).await;
     }
 }
 
@@ -59,12 +73,13 @@ pub(crate) struct IoPool {
     inputs: mpsc::Sender<Input>,
     checkpoints: Arc<Semaphore>,
     clean_up: Arc<Semaphore>,
-    /// How many deletions are not done yet.
+    /// How many deletions of the job are not done yet.
     deletions: watch::Sender<usize>,
     /// How much other work is not done yet.
     others: watch::Sender<usize>,
-    /// Whether deletions that wait are left.
-    leaves_clean_up: watch::Sender<bool>,
+    /// The number of this attempt, and how many have begun.
+    attempt: u64,
+    attempts: watch::Sender<u64>,
     /// For which checkpoints nothing is to be tried again.
     pub(crate) over: OverCheckpoints,
 }
@@ -72,15 +87,17 @@ pub(crate) struct IoPool {
 impl IoPool {
     /// The pool of an attempt, on the blocking threads of a tokio runtime. What work results in goes to `inputs`.
     pub(crate) fn new(job: JobName, runtime: Handle, threads: &StorageThreads, inputs: mpsc::Sender<Input>) -> Self {
+        threads.attempts.send_modify(|attempts| *attempts += 1);
         Self {
             job,
             runtime,
             inputs,
             checkpoints: Arc::new(Semaphore::new(threads.checkpoints)),
             clean_up: threads.clean_up.clone(),
-            deletions: watch::Sender::new(0),
+            deletions: threads.deletions.clone(),
             others: watch::Sender::new(0),
-            leaves_clean_up: watch::Sender::new(false),
+            attempt: *threads.attempts.borrow(),
+            attempts: threads.attempts.clone(),
             over: OverCheckpoints::default(),
         }
     }
@@ -91,7 +108,7 @@ impl IoPool {
     }
 
     /// Runs work when there is room for it in its lane; what it returns goes to the coordinator. When it panics, what `panicked`
-    /// makes of the message does: every piece of work has its answer, unless the attempt is over before its turn comes.
+    /// makes of the message does: every piece of work has its answer, unless it is a deletion whose turn comes in the next attempt.
     pub(crate) fn submit(
         &self,
         lane: StorageLane,
@@ -110,11 +127,13 @@ impl IoPool {
         };
         // Storage may block its thread, and state is serialised here: neither belongs on the coordinator's thread. What waits for
         // its turn needs none.
-        let (runtime, job, mut left) = (self.runtime.clone(), self.job.clone(), self.leaves_clean_up.subscribe());
+        let (runtime, job) = (self.runtime.clone(), self.job.clone());
+        let (attempt, mut attempts) = (self.attempt, self.attempts.subscribe());
         self.runtime.spawn(async move {
             let place = tokio::select! {
                 biased;
-                _ = left.wait_for(|left| *left), if lane == StorageLane::CleanUp => return,
+                // It would wait before what that one deletes, which is the same and more.
+                _ = attempts.wait_for(|begun| *begun > attempt), if lane == StorageLane::CleanUp => return,
                 place = places.acquire_owned() => place,
             };
             // Nobody closes the semaphores.
@@ -168,16 +187,6 @@ impl IoPool {
     /// Waits until all work is done but for deletions.
     pub(crate) async fn idle(&self) {
         until_none(&self.others).await;
-    }
-
-    /// Waits until nothing is to be deleted any more.
-    pub(crate) async fn clean_up_idle(&self) {
-        until_none(&self.deletions).await;
-    }
-
-    /// Deletes nothing more than what has begun: the rest would wait before what the next attempt deletes.
-    pub(crate) fn leave_clean_up(&self) {
-        self.leaves_clean_up.send_replace(true);
     }
 }
 
@@ -317,42 +326,31 @@ mod tests {
         let deletions: Vec<_> = (21..=25).map(|number| first.block(StorageLane::CleanUp, number)).collect();
         first.submit(StorageLane::Log, 14, None);
         assert_eq!(first.done().await, 14, "it waits neither for checkpoints nor for calls of the log");
+        for (lane, begun) in [(StorageLane::Checkpoints, 3), (StorageLane::Log, 4), (StorageLane::CleanUp, 2)] {
+            first.until_begun(lane, begun).await;
+            assert_eq!(first.begun(lane), begun, "{lane:?}");
+        }
 
         let mut next = Lanes::new(&runtime, &threads);
         next.submit(StorageLane::CleanUp, 31, None);
         next.submit(StorageLane::Checkpoints, 32, None);
         assert_eq!(next.done().await, 32, "an attempt has threads of its own for checkpoints, and none for deletions");
         next.pool.idle().await;
-        for (lane, begun) in [(StorageLane::Checkpoints, 3), (StorageLane::Log, 4), (StorageLane::CleanUp, 2)] {
-            first.until_begun(lane, begun).await;
-            assert_eq!(first.begun(lane), begun, "{lane:?}");
-        }
         assert_eq!(next.begun(StorageLane::CleanUp), 0);
 
         drop((writes, calls, deletions));
         assert_eq!(next.done().await, 31);
-        next.pool.clean_up_idle().await;
+        threads.clean_up_idle().await;
         first.pool.idle().await;
-        first.pool.clean_up_idle().await;
         let mut all = Vec::new();
         while let Ok(Input::Event(_, Event::Discarded { id })) = first.answers.try_recv() {
             all.push(id.0);
         }
         all.sort_unstable();
-        assert_eq!(all, [1, 2, 3, 4, 5, 11, 12, 13, 21, 22, 23, 24, 25]);
-    }
-    #[tokio::test]
-    async fn deletions_that_wait_are_left_to_the_next_attempt() {
-        let (runtime, threads) = (Handle::current(), StorageThreads::new(1));
-        let first = Lanes::new(&runtime, &threads);
-        let deletions: Vec<_> = (1..=5).map(|number| first.block(StorageLane::CleanUp, number)).collect();
-        first.until_begun(StorageLane::CleanUp, 2).await;
-        first.pool.leave_clean_up();
-        let mut next = Lanes::new(&runtime, &threads);
-        next.submit(StorageLane::CleanUp, 31, None);
-        drop(deletions);
-        assert_eq!(next.done().await, 31);
-        first.pool.clean_up_idle().await;
-        assert_eq!(first.begun(StorageLane::CleanUp), 2);
+        assert_eq!(
+            all,
+            [1, 2, 3, 4, 5, 11, 12, 13, 21, 22],
+            "deletions that had not begun are left to the next attempt"
+        );
     }
 }

@@ -73,6 +73,10 @@ pub(crate) fn path_of(location: &Path) -> Result<PathBuf, LocationError> {
             return Err(LocationError::UnsupportedScheme { location: text.to_owned(), scheme: scheme.to_owned() });
         }
     };
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        let source = io::Error::new(io::ErrorKind::InvalidInput, "there is a NUL in it");
+        return Err(LocationError::Unusable { path, source });
+    }
     std::path::absolute(&path).map_err(|source| LocationError::Unusable { path, source })
 }
 

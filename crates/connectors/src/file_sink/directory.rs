@@ -18,6 +18,9 @@ pub(super) const WRITE_CHECK: &str = ".write-check.inprogress";
 /// The file that says whose the directory is: the name of the job and the uid of the sink, each in a line.
 pub(super) const OWNER_FILE: &str = ".highwater-sink";
 
+/// How often a draft of the owner file is written while other starts remove it. Each of them takes the directory.
+const TAKE_TRIES_MAX: u32 = 100;
+
 /// Creates the directory with those above it, so that they survive a crash of the machine.
 pub(super) fn create(directory: &Path) -> Result<(), FileSinkError> {
     let missing = directory.ancestors().take_while(|above| !is_here(above) && !above.exists()).count();
@@ -61,28 +64,39 @@ pub(super) fn refuse_other_run(directory: &Path, attempt: Attempt) -> Result<(),
 /// Takes the directory for a sink of a job, or refuses one that is another's: the names of part files are unique only
 /// among the attempts of one sink.
 pub(super) fn take(directory: &Path, start: &SinkStart<'_>) -> Result<(), FileSinkError> {
+    remove_drafts(directory, start)?;
+    for _ in 0..TAKE_TRIES_MAX {
+        if try_to_take(directory, start)? {
+            break;
+        }
+    }
+    sync_directory(directory)?;
+    check_owner(directory, start)
+}
+
+/// Writes the owner file if there is none. Whether there is one now: another start of the sink may have removed the draft, to
+/// take the directory itself.
+fn try_to_take(directory: &Path, start: &SinkStart<'_>) -> Result<bool, FileSinkError> {
     let path = directory.join(OWNER_FILE);
     let owner = owner_of(start);
-    remove_drafts(directory, start)?;
     // Whole under a name of its own before it has its name: whoever finds it can read it.
     let draft = directory.join(format!("{}{}", draft_prefix(start), start.attempt));
     let written = File::create(&draft)
         .and_then(|mut file| file.write_all(owner.as_bytes()).and_then(|()| file.sync_all()))
-        // A rename would replace it. Without links whoever renames last is the owner, and the other finds out below, or at its next
-        // start if both have begun at the same instant.
-        .and_then(|()| if path.try_exists()? { Ok(()) } else { link_or_rename(&draft, &path) })
-        .or_else(|error| match error.kind() {
-            // Another start has taken the directory, or has removed the draft to do so: whose it is turns out below.
-            ErrorKind::AlreadyExists | ErrorKind::NotFound => Ok(()),
-            _ => Err(error),
-        });
+        // A rename would replace it. Without links whoever renames last is the owner, and the other finds out when it looks whose the
+        // directory is, or at its next start if both have begun at the same instant.
+        .and_then(|()| if path.try_exists()? { Ok(()) } else { link_or_rename(&draft, &path) });
     let removed = match fs::remove_file(&draft) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         result => result,
     };
-    written.and(removed).map_err(|source| not_writable(directory, source))?;
-    sync_directory(directory)?;
-    check_owner(directory, start)
+    let has_owner = match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    };
+    has_owner.and_then(|has_owner| removed.map(|()| has_owner)).map_err(|source| not_writable(directory, source))
 }
 
 /// Removes the drafts of this sink that killed starts left, one of an attempt of the same number too: it may be linked to

@@ -199,3 +199,15 @@ fn a_start_that_was_killed_while_it_took_the_directory_leaves_nothing_that_stays
         assert_eq!(names(&fixture.out), [".highwater-sink-job-other-1"], "another sink's may be at work");
     }
 }
+
+/// Each removes the drafts of those before it.
+#[test]
+fn starts_at_the_same_time_take_the_directory_all_the_same() {
+    for _ in 0..100 {
+        let fixture = Fixture::new();
+        std::thread::scope(|scope| {
+            let start = |attempt| fixture.start(attempt, None).unwrap();
+            (1..=4).for_each(|attempt| drop(scope.spawn(move || start(attempt))));
+        });
+    }
+}
