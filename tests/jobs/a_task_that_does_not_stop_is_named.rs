@@ -56,23 +56,38 @@ impl Drop for Blocks {
     }
 }
 
-/// The same of a function that has said that it is done.
+/// The same of a function that has said that it is done. What the log says counts more.
 #[test]
-fn also_where_it_blocks_when_it_is_dropped() {
-    let (release, released) = sync_channel::<()>(0);
-    let blocks = Blocks(Arc::new((Mutex::new(released), AtomicBool::new(false))));
-    let is_to_block = blocks.0.clone();
-    let env = environment("stuck", storage());
-    env.enable_checkpointing(NEVER);
-    count(&env, 1_000, Some(Pace::up_to(500)), &CollectedRecords::default(), move |_| {
-        let _ = &blocks;
-        Ok(())
+fn also_where_it_blocks_when_it_is_dropped_unless_the_job_has_finished() {
+    let run = |name: &str, pace: Option<Pace>| {
+        let (release, released) = sync_channel::<()>(0);
+        let blocks = Blocks(Arc::new((Mutex::new(released), AtomicBool::new(false))));
+        let is_to_block = blocks.0.clone();
+        let env = environment(name, storage());
+        env.enable_checkpointing(NEVER);
+        let cancels = pace.is_some();
+        let grants = Grants::new(500);
+        count(&env, 1_000, pace.or(Some(Pace::Granted(grants.clone()))), &CollectedRecords::default(), move |_| {
+            let _ = &blocks;
+            Ok(())
+        });
+        let handle = env.execute_async().unwrap();
+        take_checkpoints(&handle, 1);
+        is_to_block.1.store(true, Ordering::Relaxed);
+        if cancels {
+            handle.cancel();
+        }
+        grants.add_all();
+        let end = handle.wait();
+        drop(release);
+        end
+    };
+    std::thread::scope(|scope| {
+        let finished = scope.spawn(|| run("finished", None));
+        let Err(JobError::Threads(cause)) = run("cancelled", Some(Pace::up_to(500))) else {
+            panic!("nothing was said")
+        };
+        assert_eq!(cause, "these tasks did not stop within 30 s, their code blocks: counter -> sink (0)");
+        assert_eq!(finished.join().unwrap().unwrap().outcome, JobOutcome::Finished);
     });
-    let handle = env.execute_async().unwrap();
-    take_checkpoints(&handle, 1);
-    is_to_block.1.store(true, Ordering::Relaxed);
-    handle.cancel();
-    let Err(JobError::Threads(cause)) = handle.wait() else { panic!("nothing was said") };
-    assert_eq!(cause, "these tasks did not stop within 30 s, their code blocks: counter -> sink (0)");
-    drop(release);
 }

@@ -15,7 +15,7 @@ use crate::backoff::wait_ms;
 const UNDER_WAY_MAX: usize = 2;
 /// How much may wait to be deleted. What is beyond it is left to the next attempt, which lists the storage.
 const WAITING_MAX: usize = 10_000;
-/// How many pieces are tried once more at the end of an attempt: the end of a job waits for them.
+/// How many pieces are tried once more at the end of an attempt: the end of a job waits for them, though not for long.
 const TRIED_AT_END_MAX: usize = 64;
 
 /// How many objects are in one piece: between two of them the process may stop for good.

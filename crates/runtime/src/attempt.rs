@@ -120,6 +120,7 @@ impl RunningAttempt {
         let storage_work = StorageWork { pool: pool.clone(), fence: fence.clone() };
         let ClaimedJob { start, max_parallelism, left_overs, .. } = *claimed;
         let (attempt, lanes) = (start.attempt, subtasks.lanes.clone());
+        job.storage_threads.leave_clean_up();
         let coordinator = coordinator(job, start, tasks, left_overs);
         let shell = Shell::new(job, attempt, coordinator, lanes, enumerators, storage_work, inputs);
         let (job, claims) = (job.clone(), claims.clone());
@@ -194,6 +195,7 @@ impl RunningAttempt {
         }
         let tasks = self.job.graph.task_plans(&self.layout.max_parallelism, &self.layout.finished);
         let attempt = start.attempt;
+        self.job.storage_threads.leave_clean_up();
         let coordinator = coordinator(&self.job, start, tasks, left_overs);
         self.shell.adopt(attempt, coordinator, self.subtasks.lanes.clone(), region, enumerators);
         Ok(())
@@ -244,11 +246,8 @@ impl RunningAttempt {
         self.claims.set_triggered(self.shell.highest_triggered());
         let stuck = owner.aside(self.subtasks.stop(&job, &mut self.shell)).await;
         self.claims.set_undecided(self.shell.undecided());
-        if let Some(stuck) = stuck {
-            if !is_failure {
-                return Err(JobError::Threads(stuck));
-            }
-            // What made the attempt fail is what its owner has to know, and the next attempt fences whatever is stuck.
+        if let Some(stuck) = &stuck {
+            // The next attempt fences whatever is stuck.
             tracing::error!(target: "highwater::job", job = %job.name, %stuck, "left behind");
         }
         // What is still being written belongs to this attempt and is to be over when the next one begins. If the storage hangs, the
@@ -264,14 +263,19 @@ impl RunningAttempt {
         if is_finished {
             // Another start would delete the checkpoints, which nobody needs any more, and what answers that were on their way
             // when the job finished have left of others; and there will be none.
+            job.storage_threads.leave_clean_up();
             tidy_up(&job, self.claims.nonce(), owner, None).await;
         }
-        Ok(is_finished)
+        match stuck {
+            // What made the attempt fail is what its owner has to know, or that the job has finished.
+            Some(stuck) if !is_failure && !is_finished => Err(JobError::Threads(stuck)),
+            _ => Ok(is_finished),
+        }
     }
 }
 
-/// Waits for the storage at the end of an attempt or of the job, for an owner who cancels not as long as otherwise. `None` when it has not
-/// answered by then: it is not waited for any more.
+/// Waits for the storage at the end of an attempt or of the job, for an owner who cancels not as long as otherwise. `None` when it
+/// has not answered by then: it is not waited for any more.
 pub(crate) async fn in_time<T>(answer: impl Future<Output = T>, owner: &mut Owner) -> Option<T> {
     tokio::select! {
         biased;

@@ -43,8 +43,8 @@ pub(crate) struct StorageThreads {
     clean_up: Arc<Semaphore>,
     /// How many deletions are not done yet.
     deletions: watch::Sender<usize>,
-    /// How many attempts have begun. What an attempt has not begun to delete when the next one begins is left to that.
-    attempts: watch::Sender<u64>,
+    /// How often what waits to be deleted was left to others.
+    left: watch::Sender<u64>,
 }
 
 impl StorageThreads {
@@ -55,8 +55,13 @@ impl StorageThreads {
             checkpoints,
             clean_up: Arc::new(Semaphore::new(CLEAN_UP_THREADS)),
             deletions: watch::Sender::new(0),
-            attempts: watch::Sender::new(0),
+            left: watch::Sender::new(0),
         }
+    }
+
+    /// What has not begun to be deleted is left to whoever looks for it from now on: it would wait before that, and be the same.
+    pub(crate) fn leave_clean_up(&self) {
+        self.left.send_modify(|left| *left += 1);
     }
 
     /// Waits until nothing is to be deleted any more.
@@ -77,9 +82,8 @@ pub(crate) struct IoPool {
     deletions: watch::Sender<usize>,
     /// How much other work is not done yet.
     others: watch::Sender<usize>,
-    /// The number of this attempt, and how many have begun.
-    attempt: u64,
-    attempts: watch::Sender<u64>,
+    /// How often what waits to be deleted was left to others.
+    left: watch::Sender<u64>,
     /// For which checkpoints nothing is to be tried again.
     pub(crate) over: OverCheckpoints,
 }
@@ -87,7 +91,6 @@ pub(crate) struct IoPool {
 impl IoPool {
     /// The pool of an attempt, on the blocking threads of a tokio runtime. What work results in goes to `inputs`.
     pub(crate) fn new(job: JobName, runtime: Handle, threads: &StorageThreads, inputs: mpsc::Sender<Input>) -> Self {
-        threads.attempts.send_modify(|attempts| *attempts += 1);
         Self {
             job,
             runtime,
@@ -96,8 +99,7 @@ impl IoPool {
             clean_up: threads.clean_up.clone(),
             deletions: threads.deletions.clone(),
             others: watch::Sender::new(0),
-            attempt: *threads.attempts.borrow(),
-            attempts: threads.attempts.clone(),
+            left: threads.left.clone(),
             over: OverCheckpoints::default(),
         }
     }
@@ -108,7 +110,7 @@ impl IoPool {
     }
 
     /// Runs work when there is room for it in its lane; what it returns goes to the coordinator. When it panics, what `panicked`
-    /// makes of the message does: every piece of work has its answer, unless it is a deletion whose turn comes in the next attempt.
+    /// makes of the message does: every piece of work has its answer, unless it is a deletion that is left to others before its turn.
     pub(crate) fn submit(
         &self,
         lane: StorageLane,
@@ -128,12 +130,12 @@ impl IoPool {
         // Storage may block its thread, and state is serialised here: neither belongs on the coordinator's thread. What waits for
         // its turn needs none.
         let (runtime, job) = (self.runtime.clone(), self.job.clone());
-        let (attempt, mut attempts) = (self.attempt, self.attempts.subscribe());
+        // Only what is left from now on counts.
+        let mut left = self.left.subscribe();
         self.runtime.spawn(async move {
             let place = tokio::select! {
                 biased;
-                // It would wait before what that one deletes, which is the same and more.
-                _ = attempts.wait_for(|begun| *begun > attempt), if lane == StorageLane::CleanUp => return,
+                _ = left.changed(), if lane == StorageLane::CleanUp => return,
                 place = places.acquire_owned() => place,
             };
             // Nobody closes the semaphores.
@@ -331,6 +333,7 @@ mod tests {
             assert_eq!(first.begun(lane), begun, "{lane:?}");
         }
 
+        threads.leave_clean_up();
         let mut next = Lanes::new(&runtime, &threads);
         next.submit(StorageLane::CleanUp, 31, None);
         next.submit(StorageLane::Checkpoints, 32, None);

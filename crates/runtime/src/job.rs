@@ -126,7 +126,7 @@ impl JobHandle {
     /// to the job log, it ends with [`JobError::CancelledUndecided`]. For code of its tasks that blocks, and for a sink that waits
     /// for the storage or its target, it waits 30 seconds, and ends with [`JobError::Threads`]. Where its checkpoints are to be
     /// deleted it waits up to 30 seconds more for that. A job that turns out to have finished meanwhile ends as finished, and takes
-    /// up to two seconds more for what it deletes then.
+    /// up to two seconds more for what it deletes then, as a cancelled one does for deletions that are under way.
     pub fn cancel(&self) {
         self.cancelled.send_replace(true);
     }
@@ -266,6 +266,8 @@ pub(crate) struct Board {
     pub(crate) status: JobStatus,
     /// The subtasks of the running attempt.
     pub(crate) running: Vec<RunningSubtask>,
+    /// Whether the owner has been told how the job has ended.
+    has_ended: bool,
 }
 
 #[derive(Debug)]
@@ -303,6 +305,10 @@ impl StatusBoard {
         restored: Option<CheckpointId>,
         damaged: &[DamagedCheckpoint],
     ) {
+        // A start that was given up when the job ended may come as far as this.
+        if self.lock().has_ended {
+            return;
+        }
         let counts = {
             let mut stats = locked(&self.checkpoint_stats);
             stats.claimed(now, restored);
@@ -329,7 +335,9 @@ impl StatusBoard {
             stats.end_job(now);
             stats.snapshot().counts
         };
-        self.lock().count_checkpoints(counts);
+        let mut board = self.lock();
+        board.count_checkpoints(counts);
+        board.has_ended = true;
     }
 
     fn checkpoint_stats_snapshot(&self) -> CheckpointStatsSnapshot {

@@ -81,7 +81,12 @@ fn try_to_take(directory: &Path, start: &SinkStart<'_>) -> Result<bool, FileSink
     let owner = owner_of(start);
     // Whole under a name of its own before it has its name: whoever finds it can read it.
     let draft = directory.join(format!("{}{}", draft_prefix(start), start.attempt));
-    let written = File::create(&draft)
+    let written = File::create_new(&draft)
+        .map_err(|error| match error.kind() {
+            // Of a start of the same attempt. It may be the owner file by now: to write it anew would write that one.
+            ErrorKind::AlreadyExists => ErrorKind::NotFound.into(),
+            _ => error,
+        })
         .and_then(|mut file| file.write_all(owner.as_bytes()).and_then(|()| file.sync_all()))
         // A rename would replace it. Without links whoever renames last is the owner, and the other finds out when it looks whose the
         // directory is, or at its next start if both have begun at the same instant.
