@@ -232,7 +232,12 @@ impl RunningAttempt {
         let ended = self.take_down(is_failure, is_finished, owner).await;
         // The log knows better than whatever came between.
         let ended = ended.map(|has_finished| if has_finished { AttemptEnd::Finished } else { end });
-        let ended = if is_failure || ended.is_err() { unless_fenced(fence.clone(), ended, owner).await } else { ended };
+        let is_finished = matches!(ended, Ok(AttemptEnd::Finished));
+        let ended = if !is_finished && (is_failure || ended.is_err()) {
+            unless_fenced(fence.clone(), ended, owner).await
+        } else {
+            ended
+        };
         // Whatever could not be stopped is of no attempt that is still to come.
         fence.expect_nobody();
         ended
@@ -263,7 +268,6 @@ impl RunningAttempt {
         if is_finished {
             // Another start would delete the checkpoints, which nobody needs any more, and what answers that were on their way
             // when the job finished have left of others; and there will be none.
-            job.storage_threads.leave_clean_up();
             tidy_up(&job, self.claims.nonce(), owner, None).await;
         }
         match stuck {
@@ -301,6 +305,8 @@ async fn tidy_up(job: &Arc<Job>, nonce: u64, owner: &mut Owner, known: Option<Ve
             Ok(())
         })
     });
+    // It would delete the same beside this.
+    job.storage_threads.leave_clean_up();
     // Whatever an owner who has cancelled has waited for before was not this.
     owner.wait_anew();
     let tidied = match in_time(&mut work, owner).await {

@@ -156,10 +156,8 @@ async fn run(job: &Arc<Job>, owner: &mut Owner) -> Result<JobResult, JobError> {
         }
     }
     claims.give_up_lease();
-    // What is being deleted nobody needs, and what is left the next start finds. Who has finished has looked for it.
-    if end != JobEnd::Finished {
-        let _ = in_time(tokio::time::timeout(CLEAN_UP_DEADLINE, job.storage_threads.clean_up_idle()), owner).await;
-    }
+    // What is being deleted nobody needs, and what is left the next start finds.
+    let _ = in_time(tokio::time::timeout(CLEAN_UP_DEADLINE, job.storage_threads.clean_up_idle()), owner).await;
     result
 }
 

@@ -266,7 +266,7 @@ pub(crate) struct Board {
     pub(crate) status: JobStatus,
     /// The subtasks of the running attempt.
     pub(crate) running: Vec<RunningSubtask>,
-    /// Whether the owner has been told how the job has ended.
+    /// Whether the job has ended in this process.
     has_ended: bool,
 }
 
@@ -297,17 +297,17 @@ impl StatusBoard {
     }
 
     /// A claim tells what an attempt goes on from, and with that what became of what the one before had left pending. `damaged` are
-    /// newer checkpoints, which it has passed over.
+    /// newer checkpoints, which it has passed over. Whether the job goes on in this process.
     pub(crate) fn claimed(
         &self,
         now: Now,
         attempt: Attempt,
         restored: Option<CheckpointId>,
         damaged: &[DamagedCheckpoint],
-    ) {
+    ) -> bool {
         // A start that was given up when the job ended may come as far as this.
         if self.lock().has_ended {
-            return;
+            return false;
         }
         let counts = {
             let mut stats = locked(&self.checkpoint_stats);
@@ -326,18 +326,18 @@ impl StatusBoard {
             }
         }
         status.damaged_checkpoints.sort_by_key(|one| Reverse(one.checkpoint));
+        true
     }
 
     /// The job has ended in this process.
     pub(crate) fn end_job(&self, now: Now) {
+        self.lock().has_ended = true;
         let counts = {
             let mut stats = locked(&self.checkpoint_stats);
             stats.end_job(now);
             stats.snapshot().counts
         };
-        let mut board = self.lock();
-        board.count_checkpoints(counts);
-        board.has_ended = true;
+        self.lock().count_checkpoints(counts);
     }
 
     fn checkpoint_stats_snapshot(&self) -> CheckpointStatsSnapshot {

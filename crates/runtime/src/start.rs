@@ -336,7 +336,9 @@ async fn restore_hooks(job: &Job, claimed: &ClaimedJob) -> Result<(), JobError> 
 fn note_claimed(job: &Job, claimed: &ClaimedJob) {
     let (attempt, restored_from) =
         (claimed.start.attempt, claimed.restored.as_ref().map(|(checkpoint, _)| *checkpoint));
-    job.board.claimed(job.clock.now(), attempt, restored_from, &claimed.damaged);
+    if !job.board.claimed(job.clock.now(), attempt, restored_from, &claimed.damaged) {
+        return;
+    }
     match restored_from {
         Some(checkpoint) => {
             tracing::info!(target: "highwater::job", job = %job.name, %attempt, %checkpoint, "restoring")

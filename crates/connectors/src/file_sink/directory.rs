@@ -1,6 +1,8 @@
 //! The output directory: whose is it, can it be written to, and what did dead attempts leave in it.
 
+use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
+use std::hash::BuildHasher;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
@@ -79,14 +81,9 @@ pub(super) fn take(directory: &Path, start: &SinkStart<'_>) -> Result<(), FileSi
 fn try_to_take(directory: &Path, start: &SinkStart<'_>) -> Result<bool, FileSinkError> {
     let path = directory.join(OWNER_FILE);
     let owner = owner_of(start);
-    // Whole under a name of its own before it has its name: whoever finds it can read it.
-    let draft = directory.join(format!("{}{}", draft_prefix(start), start.attempt));
+    // Whole under a name that no other start has before it has its own: whoever finds it can read it.
+    let draft = directory.join(format!("{}{}-{}", draft_prefix(start), start.attempt, RandomState::new().hash_one(())));
     let written = File::create_new(&draft)
-        .map_err(|error| match error.kind() {
-            // Of a start of the same attempt. It may be the owner file by now: to write it anew would write that one.
-            ErrorKind::AlreadyExists => ErrorKind::NotFound.into(),
-            _ => error,
-        })
         .and_then(|mut file| file.write_all(owner.as_bytes()).and_then(|()| file.sync_all()))
         // A rename would replace it. Without links whoever renames last is the owner, and the other finds out when it looks whose the
         // directory is, or at its next start if both have begun at the same instant.
@@ -104,13 +101,14 @@ fn try_to_take(directory: &Path, start: &SinkStart<'_>) -> Result<bool, FileSink
     has_owner.and_then(|has_owner| removed.map(|()| has_owner)).map_err(|source| not_writable(directory, source))
 }
 
-/// Removes the drafts of this sink that killed starts left, one of an attempt of the same number too: it may be linked to
-/// the owner file, and to write it anew would write that one.
+/// Removes the drafts of this sink that killed starts left, of an attempt of the same number too.
 fn remove_drafts(directory: &Path, start: &SinkStart<'_>) -> Result<(), FileSinkError> {
     for entry in fs::read_dir(directory).map_err(FileSinkError::io("list", directory))? {
         let entry = entry.map_err(FileSinkError::io("list", directory))?;
         let name = entry.file_name();
-        let attempt = name.to_str().and_then(|name| name.strip_prefix(&draft_prefix(start))?.parse::<u64>().ok());
+        let attempt = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(&draft_prefix(start))?.split('-').next()?.parse::<u64>().ok());
         if attempt.is_some_and(|attempt| attempt <= start.attempt.0) {
             remove_if_there(&entry.path())?;
         }
