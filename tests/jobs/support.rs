@@ -1,6 +1,7 @@
 //! A job whose result is known: running counts of numbers by their last digit.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -133,15 +134,19 @@ pub(crate) fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
     panic!("waited in vain until {what}");
 }
 
-/// Every file below a directory with its content.
+/// Every file below a directory with its content; of a job that runs, those that have not gone meanwhile.
 pub(crate) fn files_below(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             files.extend(files_below(&path));
-        } else {
-            files.insert(path.clone(), std::fs::read(&path).unwrap());
+            continue;
+        }
+        match std::fs::read(&path) {
+            Ok(content) => drop(files.insert(path, content)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => panic!("{}: {error}", path.display()),
         }
     }
     files
