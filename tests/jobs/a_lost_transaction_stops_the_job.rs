@@ -112,7 +112,7 @@ fn and_is_committed_when_the_job_is_started_again() {
 
 /// When one region is restarted, what the writers of the others have prepared for the aborted checkpoint waits for the next one.
 ///
-/// Contract: R316.
+/// Contract: O275, R316.
 #[test]
 fn a_sink_whose_transactions_live_too_short_for_the_restart_of_another_region_is_refused() {
     let run = |strategy, timeout_ms| {
