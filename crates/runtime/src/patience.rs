@@ -204,6 +204,7 @@ mod tests {
         assert!(over.0.borrow().has(CheckpointId(1_000)));
     }
 
+    /// Contract: O287.
     #[test]
     fn a_start_asks_a_few_times() {
         let (patience, end) = StartPatience::of_end();
