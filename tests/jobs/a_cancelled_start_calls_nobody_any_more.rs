@@ -1,36 +1,33 @@
 //! User code may block the start of a job while its owner cancels: when it returns at last, none is called after it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::{Receiver, SyncSender};
 
 use highwater::connectors::{CollectedRecords, SequenceSource};
 use highwater::prelude::*;
 use highwater::state::{CheckpointId, CheckpointStorage};
 use highwater::stream::{BoxedError, CommitError, MasterTriggerRestoreHook, SinkContext, SinkStart};
 
-use crate::support::{environment, storage, wait_until};
+use crate::support::{Gate, environment, storage, wait_until};
 
-/// User code that is called once and returns when the test says so; whoever is called after it is counted.
+/// User code of which the first call returns when the test says so; all are counted.
 struct Blocking {
     calls: AtomicU64,
-    enter: SyncSender<()>,
-    left: Mutex<Receiver<()>>,
+    gate: Arc<Gate>,
 }
 
 impl Blocking {
     /// With where the test hears that it was called, and what it lets it return with.
     fn new() -> (Arc<Self>, Receiver<()>, SyncSender<()>) {
-        let (enter, entered) = sync_channel(0);
-        let (leave, left) = sync_channel(0);
-        (Arc::new(Self { calls: AtomicU64::new(0), enter, left: Mutex::new(left) }), entered, leave)
+        let (gate, entered, leave) = Gate::new();
+        gate.close();
+        (Arc::new(Self { calls: AtomicU64::new(0), gate }), entered, leave)
     }
 
     fn call(&self) {
-        if self.calls.fetch_add(1, Ordering::SeqCst) == 0 {
-            let _ = self.enter.send(());
-            let _ = self.left.lock().unwrap().recv();
-        }
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.gate.pass();
     }
 
     fn calls(&self) -> u64 {

@@ -2,7 +2,7 @@
 //! checkpoint nor when it has failed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use highwater::state::CheckpointId;
 use highwater_conformance::{Fault, Faults, FaultyStorage, Operation, Recording, RecordingStorage, When};
 
 use crate::pace::{Grants, Pace};
-use crate::support::{NEVER, assert_counted, count, environment, storage, wait_for_checkpoints, wait_until};
+use crate::support::{Gate, NEVER, assert_counted, count, environment, storage, wait_for_checkpoints, wait_until};
 
 const NUMBERS: u64 = 1_000;
 
@@ -109,30 +109,6 @@ fn while_a_checkpoint_is_published_and_none_is_to_be_kept() {
     assert!(matches!(error, JobError::Cancelled), "{error:?}");
 }
 
-/// Where user code waits for the test, once.
-struct Gate {
-    is_closed: AtomicBool,
-    enter: SyncSender<()>,
-    left: Mutex<Receiver<()>>,
-}
-
-impl Gate {
-    /// An open gate, and where the test hears who waits and lets go.
-    fn new() -> (Arc<Self>, Receiver<()>, SyncSender<()>) {
-        let (enter, entered) = sync_channel(0);
-        let (leave, left) = sync_channel(0);
-        (Arc::new(Self { is_closed: AtomicBool::new(false), enter, left: Mutex::new(left) }), entered, leave)
-    }
-
-    fn pass(&self) {
-        if self.is_closed.swap(false, Ordering::Relaxed) {
-            // When the test is over nobody waits.
-            let _ = self.enter.send(());
-            let _ = self.left.lock().unwrap().recv();
-        }
-    }
-}
-
 /// Passes the gate when it is dropped.
 #[derive(Clone)]
 struct Slow(Arc<Gate>);
@@ -164,7 +140,7 @@ fn while_a_checkpoint_is_published_that_is_complete_before_the_job_has_ended() {
     let release = hang(&faults, Operation::CreateIfAbsent);
     let pending = handle.trigger_checkpoint();
     wait_until("the storage hangs", || faults.remaining() == 0);
-    gate.is_closed.store(true, Ordering::Relaxed);
+    gate.close();
     grants.add(1);
     entered.recv().unwrap();
     // From here on the job waits for the function, while the storage answers.
@@ -204,7 +180,7 @@ fn while_it_says_that_the_job_has_finished() {
     wait_until("the storage hangs", || faults.remaining() == 0);
     let appended = || recording.calls().iter().filter(|call| call.operation == Operation::CreateIfAbsent).count();
     let before = appended();
-    gate.is_closed.store(true, Ordering::Relaxed);
+    gate.close();
     handle.cancel();
     // From here on the job waits for the function, while the storage answers.
     entered.recv().unwrap();

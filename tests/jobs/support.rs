@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -150,6 +152,35 @@ pub(crate) fn files_below(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         }
     }
     files
+}
+
+/// Where user code waits for the test, once.
+pub(crate) struct Gate {
+    is_closed: AtomicBool,
+    enter: SyncSender<()>,
+    left: Mutex<Receiver<()>>,
+}
+
+impl Gate {
+    /// An open gate, and where the test hears who waits and lets go.
+    pub(crate) fn new() -> (Arc<Self>, Receiver<()>, SyncSender<()>) {
+        let (enter, entered) = sync_channel(0);
+        let (leave, left) = sync_channel(0);
+        (Arc::new(Self { is_closed: AtomicBool::new(false), enter, left: Mutex::new(left) }), entered, leave)
+    }
+
+    /// From now on whoever comes next waits; those after it do not.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn pass(&self) {
+        if self.is_closed.swap(false, Ordering::SeqCst) {
+            // When the test is over nobody waits.
+            let _ = self.enter.send(());
+            let _ = self.left.lock().unwrap().recv();
+        }
+    }
 }
 
 /// What functions note for the test to look at.

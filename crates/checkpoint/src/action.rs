@@ -137,14 +137,14 @@ pub enum Action {
 pub enum StorageLane {
     /// The job log. An attempt has a few calls under way at most, however many are not answered.
     Log,
-    /// Deleting, which nothing waits for.
+    /// Deleting, which neither a checkpoint nor a start waits for.
     CleanUp,
     /// Everything else that checkpoints need, hooks too.
     Checkpoints,
 }
 
 impl Action {
-    /// Beside which other work it is carried out.
+    /// Beside which other work it is carried out. It has a meaning only for storage work and the calls of hooks.
     pub fn lane(&self) -> StorageLane {
         match self {
             Self::AppendLog { .. } | Self::ReadLog { .. } => StorageLane::Log,

@@ -1,6 +1,6 @@
 //! Clean-up: what nothing can need any more is deleted beside the checkpoints, a few things at a time, until it is gone.
 //!
-//! Nothing waits for clean-up. A storage that deletes slowly, or not at all for a while, costs space and no checkpoint; what
+//! Neither a checkpoint nor a start waits for clean-up, and the end of a job not for long. A storage that deletes slowly, or not at all for a while, costs space and no checkpoint; what
 //! could not be deleted in this attempt is found by the next one.
 
 use std::collections::{BTreeMap, VecDeque};

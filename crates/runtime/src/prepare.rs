@@ -43,7 +43,7 @@ pub struct Preparation<'a> {
     pub adoption: Option<&'a Adoption>,
     /// Asked of a checkpoint that the attempt falls back to.
     pub accepts: &'a Accepts<'a>,
-    /// Told what the attempt goes on from if that is something else than it was when it was claimed.
+    /// Told what the attempt goes on from when a checkpoint is damaged: it may be something else than it was when it was claimed.
     pub note: &'a (dyn Fn(&ClaimedJob) + Sync),
     /// Time since a fixed instant, on a clock that never goes backwards.
     pub now: Duration,
